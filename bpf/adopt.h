@@ -44,7 +44,7 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 	}
 	returned = bpf_map_lookup_elem(&user_returned, uid);
 	/* `held` is negative if the daemon forgot the user while the user took a record. */
-	held = (s32)(__sync_fetch_and_add(taken, 1) - (returned ? *(volatile u32 *)returned : 0));
+	held = (s32)(__sync_fetch_and_add(taken, 1) - (returned ? READ_ONCE(*returned) : 0));
 	if (held < (s32)a->per_user)
 		return taken;
 	__sync_fetch_and_add(taken, -1);
@@ -128,7 +128,7 @@ __noinline int adopt_thread(void)
 #ifdef PC_EXT
 	runs_as_vcpu(cpu, index);
 #endif
-	*(volatile u32 *)&v->life = PC_VCPU_NEW;
+	WRITE_ONCE(v->life, PC_VCPU_NEW);
 	if (send_message(PC_MSG_NEW, index, v->tid, PC_LEVEL_NONE, NULL, v->run_since_ns))
 		v->counters.actuations_dropped++;
 	return 0;
@@ -158,7 +158,7 @@ static __noinline int become_vcpu(u32 index)
 	v->uid = uid;
 	v->charged = charged != NULL;
 	know_vcpu(v, task_kvm_vcpu(task), index);
-	*(volatile u32 *)&v->entered = PC_ENTERED_YES;
+	WRITE_ONCE(v->entered, PC_ENTERED_YES);
 	send_message(PC_MSG_NEW, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
 	return 0;
 }
@@ -189,7 +189,7 @@ int sensor_adopt(struct pc_adopt_call *call)
 		v->task = (u64)task;
 		v->run_since_ns = bpf_ktime_get_ns();
 		if (!__sync_val_compare_and_swap(&t->vcpu, 0, index + 1))
-			call->found = !(*(volatile unsigned int *)&task->flags & PC_PF_EXITING) ||
+			call->found = !(READ_ONCE(task->flags) & PC_PF_EXITING) ||
 				      __sync_val_compare_and_swap(&t->vcpu, index + 1, 0) != index + 1;
 	}
 	bpf_task_release(task);

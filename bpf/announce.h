@@ -35,7 +35,7 @@ static __always_inline void note_announcement(struct pc_announcement *a, u64 gpa
 	a->announced_ns = now;
 	a->kvm = kvm;
 	__builtin_memcpy(a->header, header, sizeof(a->header));
-	*(volatile u64 *)&a->gpa = gpa;
+	WRITE_ONCE(a->gpa, gpa);
 	__sync_lock_test_and_set(&a->sequence, a->sequence + 1);
 	__sync_lock_test_and_set(&a->lock, 0);
 	preempt_on();
@@ -50,7 +50,7 @@ static __always_inline struct pc_announcement *announcement_of(struct pc_vcpu *v
 	 * Until the daemon has set the vCPU up, the record of the vCPU does not show to which VM the vCPU belongs. The guest will
 	 * repeat the announcement.
 	 */
-	if (*(volatile u32 *)&v->life != PC_VCPU_READY || !v->setup.may_announce)
+	if (READ_ONCE(v->life) != PC_VCPU_READY || !v->setup.may_announce)
 		return NULL;
 	vm = bpf_map_lookup_elem(&vms, &v->setup.vm);
 	if (!vm || vm->tgid != v->tgid)
@@ -81,15 +81,15 @@ static __noinline int announced(u64 value)
 	__sync_fetch_and_add(&a->count, 1);
 	if (!gpa) {
 		/* Do not take the lock. If another vCPU held the lock, the withdrawal would be lost. */
-		*(volatile u64 *)&a->gpa = 0;
+		WRITE_ONCE(a->gpa, 0);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
-	if (pc_elapsed_ns(now, *(volatile u64 *)&a->looked_ns) < PC_ANNOUNCE_MIN_NS) {
+	if (pc_elapsed_ns(now, READ_ONCE(a->looked_ns)) < PC_ANNOUNCE_MIN_NS) {
 		__sync_fetch_and_add(&a->ignored, 1);
 		return 0;
 	}
-	*(volatile u64 *)&a->looked_ns = now;
+	WRITE_ONCE(a->looked_ns, now);
 	/*
 	 * Read the generation before the address. If the memory slots change after the first read, the address is never used with
 	 * the new generation.
@@ -102,7 +102,7 @@ static __noinline int announced(u64 value)
 		 */
 		__sync_fetch_and_add(&a->unreadable, 1);
 		if (a->gpa != gpa)
-			*(volatile u64 *)&a->gpa = 0;
+			WRITE_ONCE(a->gpa, 0);
 		return 0;
 	}
 	note_announcement(a, gpa, kvm, &header, now);

@@ -48,7 +48,7 @@ static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kv
 static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_domain_image *image)
 {
 	const u32 khz_bytes = sizeof(u32);
-	u64 first = *(volatile u64 *)&image->words[0], second = *(volatile u64 *)&image->words[1];
+	u64 first = READ_ONCE(image->words[0]), second = READ_ONCE(image->words[1]);
 	u32 khz = (u32)first, none = 0;
 
 	if (bpf_probe_write_user(at, &none, khz_bytes))
@@ -62,7 +62,7 @@ static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_
 	 * If one of these words has changed, the daemon has begun to replace the domain, or has replaced it. The second word
 	 * contains the number of the table.
 	 */
-	if (*(volatile u64 *)&image->words[0] != first || *(volatile u64 *)&image->words[1] != second)
+	if (READ_ONCE(image->words[0]) != first || READ_ONCE(image->words[1]) != second)
 		return 0;
 	return bpf_probe_write_user(at, &khz, khz_bytes);
 }
@@ -76,7 +76,7 @@ static __always_inline bool may_write_domains(struct pc_vcpu *v)
 	struct pc_announcement *a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
 	u64 kvm = 0, generation = 0;
 
-	if (!a || !v->setup.region_gpa || *(volatile u64 *)&a->gpa != v->setup.region_gpa || a->kvm != v->domains.kvm)
+	if (!a || !v->setup.region_gpa || READ_ONCE(a->gpa) != v->setup.region_gpa || a->kvm != v->domains.kvm)
 		return false;
 	if (pc_elapsed_ns(bpf_ktime_get_ns(), v->domains.announced_ns) >= PC_HOST_LINE_FRESH_NS)
 		return false;

@@ -133,19 +133,19 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	if (!vm)
 		return;
 	threads = &vm->threads[v->setup.io & 1];
-	obs.running = *(volatile u32 *)&v->on_cpu;
+	obs.running = READ_ONCE(v->on_cpu);
 	/*
 	 * `own`: paracord's scheduler applies boosts. It makes no thread real-time, and charges quotas itself. It applies boosts
 	 * only if both flags are set. While it is being attached or detached, one of them is 0, and boosted threads are
 	 * real-time.
 	 */
 	host = bpf_map_lookup_elem(&adoption, &zero);
-	own = host ? ext_on & *(volatile u32 *)&host->own_boosts & 1 : 0;
-	reserve = *(volatile u32 *)&v->setup.reserve & (own - 1);
+	own = host ? ext_on & READ_ONCE(host->own_boosts) & 1 : 0;
+	reserve = READ_ONCE(v->setup.reserve) & (own - 1);
 	/*
 	 * Arithmetic instead of branches, as in pc_boost_step(): the verifier would follow both sides of each branch.
 	 */
-	refused = *(volatile u32 *)&v->setup.refused;
+	refused = READ_ONCE(v->setup.refused);
 	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~own & 1) | (refused >> 1 & 1);
 	if (events & PC_EV_WITH_VIEW)
 		obs.guest = v->guest;
@@ -157,7 +157,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	if (v->state.boosted && threads->config.mode == PC_MODE_ON)
 		level = pc_boost_level(v->state.reasons);
 	if (level != v->level) {
-		*(volatile u32 *)&v->level = level;
+		WRITE_ONCE(v->level, level);
 		boost_changed(index, v, events);
 	}
 
@@ -196,7 +196,7 @@ __noinline int evaluate_pending(u32 index)
 			step(index, v, events);
 		/* This full barrier pairs with the fetch_or that a poster executes before its compare-and-swap. */
 		__sync_lock_test_and_set(&v->lock, 0);
-		more = *(volatile u32 *)&v->pending != 0;
+		more = READ_ONCE(v->pending) != 0;
 	}
 	preempt_on();
 	return more;

@@ -45,11 +45,11 @@ static __always_inline bool is_announced(struct pc_vcpu *v, u64 now, u64 max_ns)
 	struct pc_announcement *a = bpf_map_lookup_elem(&announcements, &v->setup.vm);
 	u64 ran = v->counters.running_ns, announced_ns;
 
-	if (!a || *(volatile u64 *)&a->gpa != v->setup.region_gpa || a->kvm != v->slots_kvm)
+	if (!a || READ_ONCE(a->gpa) != v->setup.region_gpa || a->kvm != v->slots_kvm)
 		return false;
 	if (v->on_cpu)
 		ran += pc_elapsed_ns(now, v->run_since_ns);
-	announced_ns = *(volatile u64 *)&a->announced_ns;
+	announced_ns = READ_ONCE(a->announced_ns);
 	if (announced_ns != v->announced_ns) {
 		v->announced_ns = announced_ns;
 		v->announced_ran_ns = ran;
@@ -93,7 +93,7 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 {
 	if (asks == v->asks)
 		return;
-	*(volatile u32 *)&v->asks = asks;
+	WRITE_ONCE(v->asks, asks);
 	v->counters.requests++;
 }
 

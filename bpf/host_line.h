@@ -37,7 +37,7 @@ const volatile u32 writes_guests SEC(".rodata.writes");
 
 static __always_inline bool host_line_is_due(struct pc_vcpu *v)
 {
-	return writes_guests && v->setup.writes & PC_WRITE_LINE && *(volatile u32 *)&v->line.sequence != v->line.written;
+	return writes_guests && v->setup.writes & PC_WRITE_LINE && READ_ONCE(v->line.sequence) != v->line.written;
 }
 
 /* Whether the host line may be written now. `there`: current content of the line. */
@@ -70,14 +70,14 @@ static __noinline int write_host_line(u32 index)
 
 	if (!v || !v->line_writable || v->line_gpa != v->setup.slot_gpa || !is_announced(v, now, PC_HOST_LINE_RUN_NS))
 		return 0;
-	sequence = *(volatile u32 *)&v->line.sequence;
+	sequence = READ_ONCE(v->line.sequence);
 	if (!sequence || sequence & 1)
 		return 0;
 	/* An exchange is a barrier on all architectures. */
 	__sync_lock_test_and_set(&v->line.barrier, 0);
 	__builtin_memcpy(image.words, v->line.image, sizeof(image.words));
 	__sync_lock_test_and_set(&v->line.barrier, 0);
-	if (*(volatile u32 *)&v->line.sequence != sequence)
+	if (READ_ONCE(v->line.sequence) != sequence)
 		return 0;
 	image.line.announcement = v->line.announcement;
 

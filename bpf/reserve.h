@@ -22,8 +22,8 @@ static __noinline u64 reserve_is_empty(u32 index)
 
 		if (!r)
 			break;
-		empty |= (u64)(*(const volatile s64 *)&r->left_ns - 1) >> 63;
-		index = *(const volatile u32 *)&r->above;
+		empty |= (u64)(READ_ONCE(r->left_ns) - 1) >> 63;
+		index = READ_ONCE(r->above);
 		if (!index)
 			break;
 	}
@@ -41,7 +41,7 @@ static __noinline void charge_reserve(u32 index, u64 ns)
 		if (!r)
 			break;
 		__sync_fetch_and_add(&r->left_ns, -(s64)ns);
-		index = *(volatile u32 *)&r->above;
+		index = READ_ONCE(r->above);
 	}
 }
 

@@ -21,7 +21,7 @@
 
 static __always_inline u64 weight_waiting(const struct pc_rq *rq)
 {
-	s64 waiting = *(volatile s64 *)&rq->waiting;
+	s64 waiting = READ_ONCE(rq->waiting);
 
 	return waiting > 0 ? waiting : 0;
 }
@@ -29,7 +29,7 @@ static __always_inline u64 weight_waiting(const struct pc_rq *rq)
 /* The weight of the waiting tasks plus that of the running task. Called only for a CPU that runs an ordinary task. */
 static __always_inline u64 weight_shared(const struct pc_rq *rq)
 {
-	return weight_waiting(rq) + pc_fair_weight(*(volatile u32 *)&rq->cur_inverse);
+	return weight_waiting(rq) + pc_fair_weight(READ_ONCE(rq->cur_inverse));
 }
 
 /* The weight of the waiting tasks on a CPU, plus that of the running task if it is ordinary. Any CPU may call this function. */
@@ -49,9 +49,9 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 
 	if (runs_ordinary(rq))
 		weight = weight_shared(rq);
-	else if (runs_nothing(rq) && *(volatile s32 *)&rq->queued <= 0)
+	else if (runs_nothing(rq) && READ_ONCE(rq->queued) <= 0)
 		weight = PC_FINE_NICE_0;
-	return pc_pace(*(volatile u64 *)&rq->pace, pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns), weight);
+	return pc_pace(READ_ONCE(rq->pace), pc_elapsed_ns(now, READ_ONCE(rq->pace_ns)), weight);
 }
 
 /*
@@ -76,7 +76,7 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 	struct pc_rq *wakers = rq_of(here);
 
 	if (!wakers || wakers->offline || wakers->near.node != rq->near.node ||
-	    *(volatile s64 *)&wakers->waiting >= *(volatile s64 *)&rq->waiting || !bpf_cpumask_test_cpu(here, p->cpus_ptr))
+	    READ_ONCE(wakers->waiting) >= READ_ONCE(rq->waiting) || !bpf_cpumask_test_cpu(here, p->cpus_ptr))
 		return cpu;
 	return here;
 }
@@ -117,9 +117,9 @@ static __always_inline void look_here(u32 idle, u32 cpu)
 		return;
 	watch_claimed(theirs, idle);
 	if (theirs->near.node != rq->near.node)
-		*(volatile u16 *)&theirs->victim[PC_NEAR_ALL] = cpu;
+		WRITE_ONCE(theirs->victim[PC_NEAR_ALL], cpu);
 	else
-		*(volatile u16 *)&theirs->victim[widest_in_node(theirs)] = cpu;
+		WRITE_ONCE(theirs->victim[widest_in_node(theirs)], cpu);
 }
 
 /*
@@ -165,7 +165,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 /* Called if the CPU itself has a task to run. Calls give() if `due` is set and tasks wait. */
 static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64 now)
 {
-	if (due && *(volatile s32 *)&rq->queued > 0 && gives_away(rq, now))
+	if (due && READ_ONCE(rq->queued) > 0 && gives_away(rq, now))
 		give(cpu);
 }
 
@@ -216,7 +216,7 @@ PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 		theirs = rq_of(victim);
 		if (!theirs)
 			break;
-		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) &&
+		if (victim != cpu && READ_ONCE(theirs->queued) > 0 && gives_away(theirs, now) &&
 		    (theirs->near.node == rq->near.node ? take(victim) : take_waited(victim, cpu))) {
 			taken = true;
 			break;
@@ -275,7 +275,7 @@ PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 
 	if (!ours || !theirs)
 		return false;
-	last = *(volatile u64 *)&ours->crossed_ns;
+	last = READ_ONCE(ours->crossed_ns);
 	if (pc_elapsed_ns(now, last) < pc_cross_every_ns(ours->pace, theirs->pace))
 		return false;
 	return !takes || __sync_val_compare_and_swap(&ours->crossed_ns, last, now) == last;
@@ -339,7 +339,7 @@ static __always_inline void tell_pace(const struct pc_rq *rq)
 	struct pc_node *n = bpf_map_lookup_elem(&nodes, &node);
 
 	if (n)
-		*(volatile u64 *)&n->pace = pc_node_pace(*(volatile u64 *)&n->pace, rq->pace);
+		WRITE_ONCE(n->pace, pc_node_pace(READ_ONCE(n->pace), rq->pace));
 }
 
 /* Return: the ring that a busy CPU searches this time, usually that of the CPUs with which it shares a cache. */
@@ -380,7 +380,7 @@ PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 		theirs = rq_of(victim);
 		if (!theirs)
 			break;
-		if (victim != cpu && *(volatile s32 *)&theirs->queued > 0 && gives_away(theirs, now) &&
+		if (victim != cpu && READ_ONCE(theirs->queued) > 0 && gives_away(theirs, now) &&
 		    take_over(victim, cpu, false))
 			return victim;
 		rq->victim[ring] = theirs->near.next[ring];

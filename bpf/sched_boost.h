@@ -41,15 +41,15 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 
 	if (!ext_on || !rq)
 		return;
-	if (*(volatile u32 *)&v->on_cpu) {
+	if (READ_ONCE(v->on_cpu)) {
 		if (v->level)
-			*(volatile u32 *)&v->ran_boosted = 1;
-		if (!v->level && *(volatile s32 *)&rq->queued > 0)
+			WRITE_ONCE(v->ran_boosted, 1);
+		if (!v->level && READ_ONCE(rq->queued) > 0)
 			preempt_for_boost(rq, cpu);
 		return;
 	}
 	/* A thread that is being preempted is enqueued after this call, and by then it counts as boosted. */
-	if (!v->level || *(volatile u32 *)&v->asleep || (events & PC_EV_PREEMPT))
+	if (!v->level || READ_ONCE(v->asleep) || (events & PC_EV_PREEMPT))
 		return;
 	/*
 	 * `promotes` is set after the level was stored, and promote() clears `promotes` before it searches. Both writes are
@@ -111,7 +111,7 @@ static __noinline bool promote(u32 cpu)
 	__sync_lock_test_and_set(&rq->promotes, 0);
 	if (!fetch_marked(cpu, false))
 		return false;
-	*(volatile u32 *)&rq->promotes = 1;
+	WRITE_ONCE(rq->promotes, 1);
 	return true;
 }
 
@@ -182,13 +182,13 @@ static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 p
 /* Records that a real-time or deadline task takes a CPU from the scheduler. */
 static __always_inline void record_taking(struct pc_rq *rq, u64 now)
 {
-	*(volatile u32 *)&rq->taken = now >> PC_TAKEN_SHIFT;
+	WRITE_ONCE(rq->taken, now >> PC_TAKEN_SHIFT);
 }
 
 /* Return: the time since a real-time task took a CPU, in the unit of pc_rq.taken. 0 if the clock of that CPU is ahead. */
 static __always_inline u32 since_taken(const struct pc_rq *rq, u64 now)
 {
-	s32 units = (u32)(now >> PC_TAKEN_SHIFT) - *(volatile u32 *)&rq->taken;
+	s32 units = (u32)(now >> PC_TAKEN_SHIFT) - READ_ONCE(rq->taken);
 
 	return units < 0 ? 0 : units;
 }

@@ -82,7 +82,7 @@ s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *
 	error = begin_quota(ref->index);
 	g = group_at(ref->index);
 	if (error && g)
-		*(volatile u32 *)&g->used = 0;
+		WRITE_ONCE(g->used, 0);
 	return error;
 }
 
@@ -100,7 +100,7 @@ int BPF_PROG(ext_cgroup_exit, struct cgroup *cgrp)
 	}
 	g = group_at(ref->index);
 	if (g) {
-		*(volatile u32 *)&g->used = 0;
+		WRITE_ONCE(g->used, 0);
 		follow_weight(ref->index);
 	}
 	return 0;
@@ -133,7 +133,7 @@ int BPF_PROG(ext_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	g = group_at(ref->index);
 	if (!g)
 		return 0;
-	*(volatile u32 *)&g->weight = weight;
+	WRITE_ONCE(g->weight, weight);
 	g->factor_ns = 0;
 	follow_weight(ref->index);
 	return 0;

@@ -83,9 +83,9 @@ static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 /* The weight that the parent's sum should contain for this group. */
 static __always_inline u32 weight_in_parent(const struct pc_group *g)
 {
-	if (!*(volatile u32 *)&g->used || !*(volatile s64 *)&g->active)
+	if (!READ_ONCE(g->used) || !READ_ONCE(g->active))
 		return 0;
-	return pc_group_weight(*(volatile u8 *)&g->idle ? 0 : *(volatile u32 *)&g->weight);
+	return pc_group_weight(READ_ONCE(g->idle) ? 0 : READ_ONCE(g->weight));
 }
 
 /* Updates `counted` after a change of the group. Return: the difference to add to the parent's sum. */
@@ -157,11 +157,11 @@ static __always_inline void follow_files(u32 index, struct pc_group *g, const st
 	struct pc_quota *q = quota_at(index);
 	u8 idle = !!BPF_CORE_READ(of, idle);
 
-	if (*(volatile u8 *)&g->idle != idle) {
+	if (READ_ONCE(g->idle) != idle) {
 		/* sched_group_set_idle() (kernel/sched/fair.c) resets the weight to the default. */
 		if (!idle)
-			*(volatile u32 *)&g->weight = PC_GROUP_WEIGHT_USUAL;
-		*(volatile u8 *)&g->idle = idle;
+			WRITE_ONCE(g->weight, PC_GROUP_WEIGHT_USUAL);
+		WRITE_ONCE(g->idle, idle);
 		follow_weight(index);
 	}
 	if (q)
@@ -181,23 +181,23 @@ static __always_inline u64 kernels_group(const struct task_struct *p)
 
 static __always_inline bool is_fresh(const struct pc_group *g, u64 now, u64 age_ns)
 {
-	return pc_elapsed_ns(now, *(volatile u64 *)&g->factor_ns) < age_ns;
+	return pc_elapsed_ns(now, READ_ONCE(g->factor_ns)) < age_ns;
 }
 
 /* Updates what depends on a group's parent: `factor`, `clamp`, `lazy` and `limited`. `above`: the parent. */
 static __always_inline void refresh_level(u32 index, struct pc_group *g, const struct pc_group *above, u64 now)
 {
-	u16 limited = *(volatile u16 *)&above->limited;
+	u16 limited = READ_ONCE(above->limited);
 	struct pc_quota *q = quota_at(index);
 
-	if (q && *(volatile u64 *)&q->quota_ns) {
-		*(volatile u32 *)&q->above = limited;
+	if (q && READ_ONCE(q->quota_ns)) {
+		WRITE_ONCE(q->above, limited);
 		limited = index;
 	}
 	g->factor = pc_group_factor(above->factor, g->active, g->idle ? 0 : g->weight);
 	g->clamp = pc_clamp_under(g->own, above->clamp);
 	g->lazy = above->lazy | g->idle;
-	*(volatile u16 *)&g->limited = limited;
+	WRITE_ONCE(g->limited, limited);
 	/* The exchange is a barrier, so a CPU that sees the new factor_ns also sees the other new values. */
 	__sync_lock_test_and_set(&g->factor_ns, now);
 }
@@ -262,7 +262,7 @@ static __always_inline struct pc_group *fresh_group(struct task_struct *p, const
 	 * before it is updated. So a task of the ancestor itself, for which the files are read, usually updates the record first.
 	 * A task that exits may outlive its group, and the index may then belong to another group.
 	 */
-	if (g && g->generation == t->generation && *(volatile u32 *)&g->used && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
+	if (g && g->generation == t->generation && READ_ONCE(g->used) && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
 		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);
 	return g;
 }

@@ -34,7 +34,7 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 
 	if (rq)
 		rq->offline = 1;
-	*(volatile u32 *)&gone_looks = PC_GONE_LOOKS;
+	WRITE_ONCE(gone_looks, PC_GONE_LOOKS);
 	empty_queue(cpu);
 	return 0;
 }
@@ -64,9 +64,9 @@ static __always_inline void owe(const struct task_struct *p, struct pc_task *t, 
 	if (maker->birth & PC_BIRTH_CHILDLESS)
 		t->debit_ns = 0;
 	else
-		t->debit_ns -= pc_min_u32(*(volatile u32 *)&maker->credit_ns, most_ns);
+		t->debit_ns -= pc_min_u32(READ_ONCE(maker->credit_ns), most_ns);
 	maker->birth &= ~PC_BIRTH_CHILDLESS;
-	*(volatile u32 *)&maker->credit_ns = 0;
+	WRITE_ONCE(maker->credit_ns, 0);
 	t->number = ++maker->children;
 	maker->last_child = 0;
 	/* In this case, the parent belongs to another class. */
@@ -98,7 +98,7 @@ static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *r
 	heir = task_of(child);
 	/* By now, the thread ID may belong to another task, even to one with another parent. */
 	if (heir && heir->number == t->children)
-		*(volatile u32 *)&heir->owed_ns = pc_min_u32(t->after_ns, most_owed(rq));
+		WRITE_ONCE(heir->owed_ns, pc_min_u32(t->after_ns, most_owed(rq)));
 	bpf_task_release(child);
 }
 
@@ -141,8 +141,8 @@ static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, 
 	if (!(p->__state & PC_TASK_DEAD) || !t->unused_ns)
 		return;
 	parent = task_of(p->real_parent);
-	if (parent && *(volatile u16 *)&parent->children == t->number)
-		*(volatile u32 *)&parent->credit_ns = t->unused_ns;
+	if (parent && READ_ONCE(parent->children) == t->number)
+		WRITE_ONCE(parent->credit_ns, t->unused_ns);
 }
 
 /* Called when a task leaves the scheduler. The task may be waiting, for example if it becomes a real-time task. */

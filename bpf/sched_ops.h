@@ -110,7 +110,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if (born)
 		inherit(t, now);
 	/* On a CPU without a tick, ext_tick has not raised the base. Raise it as if there had been a tick one slice ago. */
-	if (rq->tickless && runs_ordinary(rq) && *(volatile s32 *)&rq->queued <= 0)
+	if (rq->tickless && runs_ordinary(rq) && READ_ONCE(rq->queued) <= 0)
 		raise_base(rq, running_vtime(rq, now) - pc_fair_virtual(rq->slice_ns, rq->cur_inverse));
 	arrive(p, t, rq, cpu, now);
 	if (born)
@@ -213,9 +213,9 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 		dispatch_sibling(cpu, prev);
 		return 0;
 	}
-	if (*(volatile u32 *)&rq->promotes && promote(cpu))
+	if (READ_ONCE(rq->promotes) && promote(cpu))
 		return 0;
-	if (*(volatile u32 *)&rq->calls && fetch_called(cpu))
+	if (READ_ONCE(rq->calls) && fetch_called(cpu))
 		return 0;
 	if (rq->search && take_aged(cpu, rq))
 		return 0;
@@ -289,8 +289,8 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	t->called = 0;
 	t->stands_ns = 0;
 	/* The previous task has called a task. If the new task is boosted, the called task must not preempt it. */
-	if (*(volatile u32 *)&rq->calls == PC_CALLS_HERE)
-		*(volatile u32 *)&rq->calls = PC_CALLS_ELSEWHERE;
+	if (READ_ONCE(rq->calls) == PC_CALLS_HERE)
+		WRITE_ONCE(rq->calls, PC_CALLS_ELSEWHERE);
 	/* ext_enqueue was not called for a new task that was sent to an idle CPU at once. */
 	t->birth &= ~PC_BIRTH_NEW;
 	/* The task has not arrived if it was inserted into a local DSQ when it woke, or if it comes from another CPU's queue. */
@@ -299,14 +299,14 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	else if (rq->features & PC_PERF_TRACK)
 		perf_arrive(p, t, rq, NULL, now);
 	/* A task that preempts may have a later virtual time than waiting tasks. The base must not follow such a task. */
-	if (in_order || *(volatile s32 *)&rq->queued <= 0)
+	if (in_order || READ_ONCE(rq->queued) <= 0)
 		raise_base(rq, t->vtime);
-	if (*(volatile u32 *)&t->owed_ns)
+	if (READ_ONCE(t->owed_ns))
 		t->vtime += pc_fair_virtual(__sync_lock_test_and_set(&t->owed_ns, 0), t->inverse);
 	/* A quota may have been set or removed while the task waited. */
 	g = t->group == PC_GROUP_ROOT || waited_ns < PC_FACTOR_MAX_AGE_NS ? NULL : group_at(t->group);
 	if (g)
-		t->limited = *(volatile u16 *)&g->limited;
+		t->limited = READ_ONCE(g->limited);
 	spent = pay_for(rq, t->limited);
 	charge_from(rq, t, cpu, t->vtime, now);
 	if (rq->features & PC_PERF_TRACK)
@@ -314,7 +314,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	rq->direct = 0;
 	if (rq->tickless)
 		begin_without_tick(p, rq, cpu, t);
-	*(volatile u32 *)&rq->expired = 0;
+	WRITE_ONCE(rq->expired, 0);
 	v = vcpu_of(t, &index);
 	if (v) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
@@ -323,9 +323,9 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		if (has_nodes(rq))
 			find_home(v, rq);
 	}
-	*(volatile u32 *)&rq->runs = v ? PC_RUNS_VCPU + index : PC_RUNS_TASK;
+	WRITE_ONCE(rq->runs, v ? PC_RUNS_VCPU + index : PC_RUNS_TASK);
 	if (v)
-		*(volatile u32 *)&v->ran_boosted = level_of(v) != PC_LEVEL_NONE;
+		WRITE_ONCE(v->ran_boosted, level_of(v) != PC_LEVEL_NONE);
 	/*
 	 * Reschedule if the task's quota is used up, or if a boosted vCPU of a higher level was requeued during this switch. Do
 	 * not reschedule for a vCPU of the same level, because such vCPUs take turns.
@@ -390,9 +390,9 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	if (t->unused_ns)
 		use_debit(p, t, ran_ns);
 	v = vcpu_of(t, &index);
-	if (v && *(volatile u32 *)&v->ran_boosted)
+	if (v && READ_ONCE(v->ran_boosted))
 		t->vtime = pc_fair_forgive(t->vtime, rq->base, t->inverse, rq->slice_ns);
-	if (*(volatile s32 *)&rq->queued <= 0)
+	if (READ_ONCE(rq->queued) <= 0)
 		raise_base(rq, t->vtime);
 	else if (p->__state & PC_TASK_DEAD)
 		raise_base_to_first(cpu, rq);
@@ -404,8 +404,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 	if (!runnable) {
 		departs(p, t, cpu, p->__state != 0);
 	}
-	*(volatile u32 *)&rq->runs = PC_RUNS_NOTHING;
-	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
+	WRITE_ONCE(rq->runs, PC_RUNS_NOTHING);
+	WRITE_ONCE(rq->turn, PC_TURN_WHOLE);
 	/* A task in the state LEAVE keeps this state: ext_enqueue reads the destination CPU from it. */
 	if (!runnable || state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);
@@ -451,7 +451,7 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		perf_ran(p, t, rq, now);
 		perf_request(p, rq, cpu);
 	}
-	if (*(volatile s32 *)&rq->queued <= 0)
+	if (READ_ONCE(rq->queued) <= 0)
 		raise_base(rq, rq->cur_vtime);
 	if ((rq->features & PC_PERF_PLACE) && level_on(rq) == PC_LEVEL_NONE) {
 		place_soon(t, rq, floor);
@@ -462,8 +462,8 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		rq->search = 1;
 	}
 	/* If the tick is stopped, another CPU calls ext_tick once per second. This call finds tasks that wait unnoticed. */
-	if (*(volatile u32 *)&rq->expired || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
-		*(volatile u32 *)&rq->expired = 0;
+	if (READ_ONCE(rq->expired) || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
+		WRITE_ONCE(rq->expired, 0);
 		p->scx.slice = 0;
 	}
 	return 0;

@@ -90,7 +90,7 @@ static __always_inline void note_parked(u32 index)
 	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
 	u64 bit = 1ull << index % 64;
 
-	if (all && index < PC_GROUPS_MAX && !(*(volatile u64 *)&all->groups[index / 64] & bit))
+	if (all && index < PC_GROUPS_MAX && !(READ_ONCE(all->groups[index / 64]) & bit))
 		__sync_fetch_and_or(&all->groups[index / 64], bit);
 }
 
@@ -105,11 +105,11 @@ static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
 	struct pc_parked *all = bpf_map_lookup_elem(&parked, &zero);
 	u64 bit = 1ull << index % 64;
 
-	if (!all || index >= PC_GROUPS_MAX || *(volatile s32 *)&q->parked > 0 ||
+	if (!all || index >= PC_GROUPS_MAX || READ_ONCE(q->parked) > 0 ||
 	    scx_bpf_dsq_nr_queued(PC_PARK | index) > 0)
 		return;
 	/* An atomic operation that returns the old value is a barrier on all architectures. */
-	if ((__sync_fetch_and_and(&all->groups[index / 64], ~bit) & bit) && *(volatile s32 *)&q->parked > 0)
+	if ((__sync_fetch_and_and(&all->groups[index / 64], ~bit) & bit) && READ_ONCE(q->parked) > 0)
 		note_parked(index);
 }
 
@@ -197,12 +197,12 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
 	u64 kernels = kernels_group(p), at;
-	u32 group = *(volatile u32 *)&t->group;
+	u32 group = READ_ONCE(t->group);
 	struct pc_group *g;
 
 	/* A task leaves the DSQ before it changes its group (ext_quiescent). An atomic operation with a result is a barrier. */
 	at = __sync_fetch_and_add(&t->at, 0) & (PC_AT_WHERE | PC_AT_STATE);
-	if (at != PC_AT(PC_AT_PARKED, index) || *(volatile u32 *)&t->group != group)
+	if (at != PC_AT(PC_AT_PARKED, index) || READ_ONCE(t->group) != group)
 		return;
 	g = group_at(group);
 	if (g && !is_fresh(g, now, PC_FACTOR_MAX_AGE_NS))
@@ -327,7 +327,7 @@ static __noinline void empty_gone(void)
 
 		if (!rq)
 			break;
-		if (rq->offline && *(volatile s32 *)&rq->queued > 0) {
+		if (rq->offline && READ_ONCE(rq->queued) > 0) {
 			empty_queue(cpu);
 			wake_idle(cpu);
 		}
@@ -344,8 +344,8 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 	struct pc_park_look look = {
 		.now = rq_now(),
 		.began_ns = bpf_ktime_get_ns(),
-		.again_ns = *(volatile u32 *)&has_quotas ? PC_PARK_LATEST_NS : PC_PARK_REST_NS,
-		.gone = *(volatile u32 *)&gone_looks > 0,
+		.again_ns = READ_ONCE(has_quotas) ? PC_PARK_LATEST_NS : PC_PARK_REST_NS,
+		.gone = READ_ONCE(gone_looks) > 0,
 	};
 	int i, bit;
 
@@ -362,7 +362,7 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 	/* Visit each group once, starting with `begin`. The groups before `begin` in the same word come last. */
 	bpf_for(i, 0, PC_PARK_WORDS + 1) {
 		u32 n = (begin / 64 + i) % PC_PARK_WORDS;
-		u64 word = *(volatile u64 *)&all->groups[n], before = (1ull << begin % 64) - 1;
+		u64 word = READ_ONCE(all->groups[n]), before = (1ull << begin % 64) - 1;
 
 		if (!i)
 			word &= ~before;

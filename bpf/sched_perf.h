@@ -20,9 +20,9 @@ static __always_inline u64 pelt_clock(struct task_struct *p)
 /* Subtracts the contributions of tasks that have gone to other CPUs from the sums of this CPU. */
 static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 {
-	if (*(volatile u64 *)&rq->left)
+	if (READ_ONCE(rq->left))
 		pc_perf_leave(&rq->perf, __sync_lock_test_and_set(&rq->left, 0));
-	if (*(volatile u64 *)&rq->removed)
+	if (READ_ONCE(rq->removed))
 		pc_perf_take(&rq->perf, __sync_lock_test_and_set(&rq->removed, 0), clock);
 }
 
@@ -35,7 +35,7 @@ static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
 	u64 periods = pc_elapsed_ns(now, rq->sum_ns) / PC_PELT_PERIOD_NS;
 	u64 sleeping = pc_pelt_decay(rq->perf.sleeping, periods);
 	u64 sum = rq->perf.runnable + (sleeping >> PC_CAPACITY_SHIFT);
-	u64 gone = *(volatile u64 *)&rq->left + (*(volatile u64 *)&rq->removed >> PC_CAPACITY_SHIFT);
+	u64 gone = READ_ONCE(rq->left) + (READ_ONCE(rq->removed) >> PC_CAPACITY_SHIFT);
 
 	return sum > gone ? sum - gone : 0;
 }

@@ -37,7 +37,7 @@ static __always_inline struct pc_clamp guest_clamp(struct pc_task *t, struct pc_
 	t->perf.asked = 0;
 	if (!v || !v->setup.guest_requests)
 		return host;
-	asks = *(volatile u32 *)&v->asks;
+	asks = READ_ONCE(v->asks);
 	t->perf.asked = !!(asks & 0xffff);
 	return pc_clamp_guest(host, asks & 0xffff, asks >> 16);
 }
@@ -245,7 +245,7 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
 {
-	if (!is_pinned(p) || rq->direct || *(volatile s32 *)&rq->queued > 0)
+	if (!is_pinned(p) || rq->direct || READ_ONCE(rq->queued) > 0)
 		return false;
 	return runs_nothing(rq) ||
 	       (level_on(rq) == PC_LEVEL_NONE &&
@@ -309,7 +309,7 @@ static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u
 static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)
 {
 	rq->search = 0;
-	if (*(volatile s32 *)&rq->readers > 0 && take_waiting(cpu, rq, PC_FAIR_READER_WAIT_MAX_NS, 1))
+	if (READ_ONCE(rq->readers) > 0 && take_waiting(cpu, rq, PC_FAIR_READER_WAIT_MAX_NS, 1))
 		return true;
 	return take_waiting(cpu, rq, PC_FAIR_WAIT_MAX_NS, 0);
 }

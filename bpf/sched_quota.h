@@ -43,9 +43,9 @@ static __always_inline void follow_quota(struct pc_quota *q, const struct task_g
 		return;
 	q->period_ns = period;
 	q->burst_ns = burst;
-	*(volatile s64 *)&q->left_ns = quota;
-	*(volatile u64 *)&q->period_at_ns = bpf_ktime_get_ns();
-	*(volatile u64 *)&q->quota_ns = quota;
+	WRITE_ONCE(q->left_ns, quota);
+	WRITE_ONCE(q->period_at_ns, bpf_ktime_get_ns());
+	WRITE_ONCE(q->quota_ns, quota);
 	has_quotas = 1;
 }
 

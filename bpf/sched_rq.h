@@ -73,7 +73,7 @@ static __always_inline bool shares_core(u32 cpu, u64 now)
 {
 	struct pc_core *core = has_cookies ? core_of(cpu) : NULL;
 
-	return core && pc_elapsed_ns(now, *(volatile u64 *)&core->compared_ns) <= PC_CORE_APART_NS;
+	return core && pc_elapsed_ns(now, READ_ONCE(core->compared_ns)) <= PC_CORE_APART_NS;
 }
 
 /* Whether work that is done once per interval is due now. *last_ns: when it was last done; updated if the work is due. */
@@ -88,18 +88,18 @@ static __always_inline bool is_due(u64 *last_ns, u64 now, u64 every_ns)
 /* PC_LEVEL_* of a task. `v`: its vCPU; NULL: the task is not a vCPU. */
 static __always_inline u32 level_of(struct pc_vcpu *v)
 {
-	return v ? *(volatile u32 *)&v->level : PC_LEVEL_NONE;
+	return v ? READ_ONCE(v->level) : PC_LEVEL_NONE;
 }
 
 static __always_inline bool runs_nothing(const struct pc_rq *rq)
 {
-	return *(volatile u32 *)&rq->runs == PC_RUNS_NOTHING;
+	return READ_ONCE(rq->runs) == PC_RUNS_NOTHING;
 }
 
 /* PC_LEVEL_* of the task that runs on a CPU. */
 static __always_inline u32 level_on(const struct pc_rq *rq)
 {
-	u32 runs = *(volatile u32 *)&rq->runs, index = runs - PC_RUNS_VCPU;
+	u32 runs = READ_ONCE(rq->runs), index = runs - PC_RUNS_VCPU;
 
 	return runs < PC_RUNS_VCPU ? PC_LEVEL_NONE : level_of(bpf_map_lookup_elem(&vcpus, &index));
 }
@@ -109,8 +109,8 @@ static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 {
 	struct pc_rq *rq = rq_of(cpu);
 
-	if (rq && *(volatile u32 *)&rq->runs == PC_RUNS_TASK)
-		*(volatile u32 *)&rq->runs = PC_RUNS_VCPU + index;
+	if (rq && READ_ONCE(rq->runs) == PC_RUNS_TASK)
+		WRITE_ONCE(rq->runs, PC_RUNS_VCPU + index);
 }
 
 /* Whether a CPU runs an ordinary task. An unboosted vCPU is an ordinary task. */
@@ -122,7 +122,7 @@ static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 /* Preempts the running task of a CPU at the next tick. */
 static __always_inline void preempt_at_tick(struct pc_rq *rq)
 {
-	*(volatile u32 *)&rq->expired = 1;
+	WRITE_ONCE(rq->expired, 1);
 }
 
 /* Preempts the running task of a CPU now, or at the next tick if the kick cannot be called. */

@@ -66,7 +66,7 @@ static __always_inline bool waits(u64 at)
 
 static __always_inline u64 place_of(const struct pc_task *t)
 {
-	return *(volatile u64 *)&t->at;
+	return READ_ONCE(t->at);
 }
 
 /* Adds a waiting task to the sums of its queue (`by`: 1), or subtracts it (`by`: -1). */
@@ -118,7 +118,7 @@ static __always_inline void go_to(struct pc_task *t, u64 at)
 		return;
 	}
 	PC_CHECK_STEP(was, at);
-	*(volatile u64 *)&t->at = at;
+	WRITE_ONCE(t->at, at);
 }
 
 /* Changes the word of a waiting task from `was` to `at`. Return: false if another CPU has already changed the word. */

@@ -224,7 +224,7 @@ static __noinline s32 idle_in_node(struct task_struct *p, s32 prev)
  */
 static __always_inline bool is_taken(const struct pc_rq *rq, u64 now)
 {
-	return runs_nothing(rq) && pc_elapsed_ns(now, *(volatile u64 *)&rq->pace_ns) >= PC_CROSS_WAIT_NS;
+	return runs_nothing(rq) && pc_elapsed_ns(now, READ_ONCE(rq->pace_ns)) >= PC_CROSS_WAIT_NS;
 }
 
 static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
@@ -291,7 +291,7 @@ static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_fl
  */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
-	struct pc_vm *vm = *(volatile u32 *)&v->life == PC_VCPU_READY && !v->setup.io ? vm_of(v) : NULL;
+	struct pc_vm *vm = READ_ONCE(v->life) == PC_VCPU_READY && !v->setup.io ? vm_of(v) : NULL;
 
 	if (vm && !vm->home)
 		vm->home = rq->near.node + 1;

@@ -35,7 +35,7 @@ struct {
 /* Sets the timer of a CPU, so that it checks the running task when the turn is over or earlier. */
 static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
-	u64 at = *(volatile u64 *)&rq->until_ns, set = *(volatile u64 *)&rq->timer_ns;
+	u64 at = READ_ONCE(rq->until_ns), set = READ_ONCE(rq->timer_ns);
 	struct pc_turn_timer *timer;
 
 	/* Without the kick, the timer could not preempt a task. */
@@ -44,14 +44,14 @@ static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 	timer = bpf_map_lookup_elem(&turn_timers, &cpu);
 	if (!timer)
 		return;
-	*(volatile u64 *)&rq->timer_ns = at;
+	WRITE_ONCE(rq->timer_ns, at);
 	bpf_timer_start(&timer->timer, pc_max_u64(pc_elapsed_ns(at, now), PC_TURN_REST_NS), 0);
 }
 
 /* Whether a task waits for the CPU, in its queue or in its local DSQ (goes_direct()). */
 static __always_inline bool is_waited_for(const struct pc_rq *rq)
 {
-	return *(volatile s32 *)&rq->queued > 0 || *(volatile u8 *)&rq->direct;
+	return READ_ONCE(rq->queued) > 0 || READ_ONCE(rq->direct);
 }
 
 /*
@@ -113,8 +113,8 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 /* Starts a turn of the running task. `boosted`: do not set the timer, because it does not end turns of boosted vCPUs. */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
-	*(volatile u16 *)&rq->turn = PC_TURN_WHOLE;
-	*(volatile u64 *)&rq->until_ns = now + rq->slice_ns;
+	WRITE_ONCE(rq->turn, PC_TURN_WHOLE);
+	WRITE_ONCE(rq->until_ns, now + rq->slice_ns);
 	rq->turn_vtime = rq->cur_vtime;
 	if (!boosted && is_waited_for_on(rq, cpu))
 		watch_turn(rq, cpu, now);
@@ -123,12 +123,12 @@ static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, 
 /* Shortens the current turn to pc_fair_turn_min_ns(). Return: whether the turn has already lasted that long. */
 static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 {
-	u64 least = pc_fair_turn_min_ns(rq->slice_ns), until = *(volatile u64 *)&rq->until_ns;
+	u64 least = pc_fair_turn_min_ns(rq->slice_ns), until = READ_ONCE(rq->until_ns);
 
 	if (rq->turn == PC_TURN_WHOLE) {
 		until -= rq->slice_ns - least;
-		*(volatile u64 *)&rq->until_ns = until;
-		*(volatile u16 *)&rq->turn = PC_TURN_LEAST;
+		WRITE_ONCE(rq->until_ns, until);
+		WRITE_ONCE(rq->turn, PC_TURN_LEAST);
 	}
 	return rq->turn == PC_TURN_LEAST && !pc_fair_before(now, until);
 }
@@ -136,8 +136,8 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 /* Starts a short turn of the running task. The turn ends even if no other task waits. */
 static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 lasts_ns, u64 now)
 {
-	*(volatile u16 *)&rq->turn = PC_TURN_OWED;
-	*(volatile u64 *)&rq->until_ns = now + lasts_ns;
+	WRITE_ONCE(rq->turn, PC_TURN_OWED);
+	WRITE_ONCE(rq->until_ns, now + lasts_ns);
 	if (!PC_CAN_KICK)
 		preempt_at_tick(rq);
 	watch_turn(rq, cpu, now);
@@ -151,12 +151,12 @@ static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 
 	if (!rq)
 		return 0;
-	*(volatile u64 *)&rq->timer_ns = 0;
+	WRITE_ONCE(rq->timer_ns, 0);
 	/* A turn ends only if another task waits and the running task is not boosted. A short turn (PC_TURN_OWED) always ends. */
-	if (!ext_on || (*(volatile u16 *)&rq->turn != PC_TURN_OWED && (!is_waited_for_on(rq, cpu) || !runs_ordinary(rq))))
+	if (!ext_on || (READ_ONCE(rq->turn) != PC_TURN_OWED && (!is_waited_for_on(rq, cpu) || !runs_ordinary(rq))))
 		return 0;
 	now = rq_now();
-	if (pc_fair_before(now + PC_TURN_REST_NS, *(volatile u64 *)&rq->until_ns))
+	if (pc_fair_before(now + PC_TURN_REST_NS, READ_ONCE(rq->until_ns)))
 		watch_turn(rq, cpu, now);
 	else
 		preempt_cpu(rq, cpu);

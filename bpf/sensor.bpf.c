@@ -305,7 +305,7 @@ static __noinline int note_end(struct task_struct *task)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
 	v->task = 0;
-	*(volatile u32 *)&v->life = PC_VCPU_GONE;
+	WRITE_ONCE(v->life, PC_VCPU_GONE);
 	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
 	return 1;
 }
@@ -314,7 +314,7 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 					 bool runnable, u64 now)
 {
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
-	*(volatile u32 *)&v->on_cpu = 0;
+	WRITE_ONCE(v->on_cpu, 0);
 	if (runnable) {
 		if (pc_boost_wants_view(&v->state, now))
 			read_guest_line(v, now);
@@ -327,8 +327,8 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 	}
 	if (has_waiting_account(task))
 		v->waited_before_ns = task->sched_info.run_delay;
-	*(volatile u64 *)&v->wakeup_ns = 0;
-	*(volatile u32 *)&v->asleep = 1;
+	WRITE_ONCE(v->wakeup_ns, 0);
+	WRITE_ONCE(v->asleep, 1);
 	evaluate(index, PC_EV_SLEEP);
 }
 
@@ -358,7 +358,7 @@ static __always_inline u32 latency_bucket(u64 ns)
  */
 static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task, u64 now)
 {
-	u64 ns, kicked_ns = *(volatile u64 *)&v->wakeup_ns;
+	u64 ns, kicked_ns = READ_ONCE(v->wakeup_ns);
 	u32 bucket;
 
 	if (kicked_ns) {
@@ -385,16 +385,16 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 	here->running = index + 1;
 	v->cpu = cpu;
 	v->run_since_ns = now;
-	*(volatile u32 *)&v->on_cpu = 1;
+	WRITE_ONCE(v->on_cpu, 1);
 	if (v->asleep) {
-		*(volatile u32 *)&v->asleep = 0;
+		WRITE_ONCE(v->asleep, 0);
 		v->counters.wakeups++;
 		note_latency(v, task, now);
 		/* A vCPU that is not boosted here had no budget when it went to sleep, and was not kicked while it slept. */
 		if (!v->state.boosted)
 			events |= PC_EV_WAKEUP;
 	}
-	if (events != PC_EV_RUN || *(volatile u8 *)&v->state.boosted || *(volatile u32 *)&v->lock)
+	if (events != PC_EV_RUN || READ_ONCE(v->state.boosted) || READ_ONCE(v->lock))
 		evaluate(index, events);
 }
 
@@ -456,7 +456,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	u64 key = kvm_vcpu - (u64)kick_hints;
 	u32 slot = (key * 0x9e3779b97f4a7c15ull) >> (64 - PC_KICK_HINT_BITS);
 	u32 *hint = &kick_hints[slot & ((1 << PC_KICK_HINT_BITS) - 1)];
-	u32 *found, index = *(volatile u32 *)hint, events = PC_EV_IRQ;
+	u32 *found, index = READ_ONCE(*hint), events = PC_EV_IRQ;
 	u64 now;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
@@ -469,15 +469,15 @@ static __always_inline int kicked(u64 kvm_vcpu)
 		v = bpf_map_lookup_elem(&vcpus, &index);
 		if (!v)
 			return 0;
-		*(volatile u32 *)hint = index;
+		WRITE_ONCE(*hint, index);
 	}
 	__sync_fetch_and_add(&v->counters.irqs, 1);
 	now = bpf_ktime_get_ns();
 	/* The probed function wakes the vCPU after this program has run. */
-	if (*(volatile u32 *)&v->asleep) {
+	if (READ_ONCE(v->asleep)) {
 		events |= PC_EV_WAKEUP;
-		if (!*(volatile u64 *)&v->wakeup_ns)
-			*(volatile u64 *)&v->wakeup_ns = now;
+		if (!READ_ONCE(v->wakeup_ns))
+			WRITE_ONCE(v->wakeup_ns, now);
 	}
 	/*
 	 * No evaluation is needed if the vCPU was boosted when it went to sleep, which is the usual case, or if it serves a

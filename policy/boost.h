@@ -56,8 +56,8 @@
  */
 PC_INLINE u64 pc_forget(struct pc_boost_state *st, u64 value)
 {
-	*(volatile u64 *)&st->scratch = value;
-	return *(volatile u64 *)&st->scratch;
+	WRITE_ONCE(st->scratch, value);
+	return READ_ONCE(st->scratch);
 }
 
 PC_INLINE u64 pc_cpu_budget_ns(const struct pc_boost_config *cfg)
@@ -273,9 +273,9 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 	funded &= *claims;
 	if (st->vcpu.left_ns <= 0)
 		return PC_THROTTLE_VCPU;
-	if (*(const volatile s64 *)&vm->left_ns <= 0)
+	if (READ_ONCE(vm->left_ns) <= 0)
 		return PC_THROTTLE_VM;
-	if (*(const volatile s64 *)&cpu->left_ns <= 0)
+	if (READ_ONCE(cpu->left_ns) <= 0)
 		return PC_THROTTLE_CPU;
 	if (!funded && (*claims & (PC_WAKE | PC_RT)))
 		return PC_THROTTLE_REASON;
@@ -296,8 +296,8 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
 
 	if (!(st->reasons & PC_WAKE) || used >= wake->grant_max_ns)
 		return 0;
-	left = pc_min_s64(left, *(const volatile s64 *)&vm->left_ns);
-	left = pc_min_s64(left, *(const volatile s64 *)&cpu->left_ns);
+	left = pc_min_s64(left, READ_ONCE(vm->left_ns));
+	left = pc_min_s64(left, READ_ONCE(cpu->left_ns));
 	return left > 0 ? pc_min_u64(wake->grant_max_ns - used, (u64)left) : 0;
 }
 
@@ -327,7 +327,7 @@ PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
  */
 PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns)
 {
-	if (!st->boosted || st->charging || !st->quiet_ns || *(const volatile s64 *)&cpu->left_ns <= 0)
+	if (!st->boosted || st->charging || !st->quiet_ns || READ_ONCE(cpu->left_ns) <= 0)
 		return 0;
 	st->charging = 1;
 	st->last_charge_ns = now_ns;
@@ -364,9 +364,9 @@ PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
 	if (!st->boosted || !st->quiet_ns)
 		return 0;
-	*(volatile u64 *)&st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
-	*(volatile u64 *)&st->last_irq_ns = now_ns;
-	*(volatile u8 *)&st->irq_wanted = 1;
+	WRITE_ONCE(st->grant_used_ns[PARACORD_REASON_IRQ], 0);
+	WRITE_ONCE(st->last_irq_ns, now_ns);
+	WRITE_ONCE(st->irq_wanted, 1);
 	return 1;
 }
 
@@ -460,7 +460,7 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	 */
 	if (empty && empty != PC_THROTTLE_CPU) {
 		u64 start = empty == PC_THROTTLE_VM ?
-			    *(const volatile u64 *)&vm->period_start_ns : st->vcpu.period_start_ns;
+			    READ_ONCE(vm->period_start_ns) : st->vcpu.period_start_ns;
 
 		pc_boost_throttle(cfg, st, start, empty, now_ns);
 		out.throttled = 1;

@@ -138,9 +138,9 @@ PC_INLINE void pc_bucket_charge_shared(struct pc_bucket *b, u64 used_ns)
 
 PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 period_ns, u64 now_ns)
 {
-	u64 old = *(volatile u64 *)&b->period_start_ns;
+	u64 old = READ_ONCE(b->period_start_ns);
 	u64 start = pc_period_start(old, period_ns, now_ns);
-	s64 left = *(volatile s64 *)&b->left_ns;
+	s64 left = READ_ONCE(b->left_ns);
 	s64 sane = pc_bucket_clamp(left, budget_ns);
 
 	/*
@@ -148,7 +148,7 @@ PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 p
 	 * store may lose a concurrent charge. This is tolerated, because these cases are rare.
 	 */
 	if (sane != left)
-		*(volatile s64 *)&b->left_ns = sane;
+		WRITE_ONCE(b->left_ns, sane);
 	if (start == old || __sync_val_compare_and_swap(&b->period_start_ns, old, start) != old)
 		return;
 	__sync_fetch_and_add(&b->left_ns,

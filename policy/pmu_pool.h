@@ -244,9 +244,9 @@ PC_INLINE u32 pc_pmu_allowed(struct pc_pmu_budget *budget, const struct pc_pmu_q
 
 	pc_bucket_refill_shared(&budget->calls, calls_ns, PC_PMU_PERIOD_NS, now_ns);
 	pc_bucket_refill_shared(&budget->opens, PC_PMU_PERIOD_NS, PC_PMU_PERIOD_NS, now_ns);
-	if (*(volatile s64 *)&budget->calls.left_ns <= 0)
+	if (READ_ONCE(budget->calls.left_ns) <= 0)
 		return PC_PMU_ALLOW_NOTHING;
-	if (!quota->opens_per_sec || *(volatile s64 *)&budget->opens.left_ns <= 0)
+	if (!quota->opens_per_sec || READ_ONCE(budget->opens.left_ns) <= 0)
 		return PC_PMU_ALLOW_REUSE;
 	return PC_PMU_ALLOW_OPEN;
 }

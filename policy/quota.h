@@ -57,7 +57,7 @@ PC_INLINE u64 pc_quota_portion_ns(const struct pc_quota *q)
  */
 PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 {
-	u64 old = *(volatile u64 *)&q->period_at_ns;
+	u64 old = READ_ONCE(q->period_at_ns);
 	u64 start, periods, most;
 	s64 had, least, left;
 
@@ -70,7 +70,7 @@ PC_INLINE void pc_quota_refill(struct pc_quota *q, u64 now)
 	most = periods * q->quota_ns + pc_min_u64(q->burst_ns, PC_QUOTA_MAX_NS);
 	periods = pc_elapsed_ns(start, old) / q->period_ns;
 	/* Debt beyond the deepest debt is forgotten, because its cause is the host rather than the group. */
-	had = *(volatile s64 *)&q->left_ns;
+	had = READ_ONCE(q->left_ns);
 	least = -(s64)pc_max_u64(PC_QUOTA_DEBT_QUOTAS * q->quota_ns, PC_QUOTA_DEBT_MIN_NS);
 	left = had < least ? least : pc_min_s64(had, (s64)most);
 	left += (s64)pc_min_u64(pc_min_u64(periods, PC_REFILL_MAX_PERIODS) * q->quota_ns, most - (u64)left);
@@ -83,7 +83,7 @@ PC_INLINE u64 pc_quota_take(struct pc_quota *q, u64 wanted)
 	s64 had;
 	u64 got;
 
-	if (!*(volatile u64 *)&q->quota_ns)
+	if (!READ_ONCE(q->quota_ns))
 		return wanted;
 	had = __sync_fetch_and_add(&q->left_ns, -(s64)wanted);
 	got = had <= 0 ? 0 : pc_min_u64((u64)had, wanted);
@@ -100,15 +100,15 @@ PC_INLINE void pc_quota_give(struct pc_quota *q, s64 ns)
 
 PC_INLINE int pc_quota_is_spent(const struct pc_quota *q)
 {
-	return *(volatile s64 *)&q->left_ns <= 0;
+	return READ_ONCE(q->left_ns) <= 0;
 }
 
 /* Number of tasks that may begin to use the pool: one task per portion; PC_QUOTA_NONE if the group no longer has a quota. */
 PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 {
-	s64 left = *(volatile s64 *)&q->left_ns;
+	s64 left = READ_ONCE(q->left_ns);
 
-	if (!*(volatile u64 *)&q->quota_ns)
+	if (!READ_ONCE(q->quota_ns))
 		return PC_QUOTA_NONE;
 	return left <= 0 ? 0 : 1 + (u64)left / pc_quota_portion_ns(q);
 }
@@ -116,7 +116,7 @@ PC_INLINE u64 pc_quota_portions(const struct pc_quota *q)
 /* Time (CLOCK_MONOTONIC) at which an empty pool has runtime again: after the periods whose quotas pay for its debt. */
 PC_INLINE u64 pc_quota_again_ns(const struct pc_quota *q)
 {
-	s64 left = pc_bucket_clamp(*(volatile s64 *)&q->left_ns, q->quota_ns);
+	s64 left = pc_bucket_clamp(READ_ONCE(q->left_ns), q->quota_ns);
 	u64 periods = left > 0 || !q->quota_ns ? 1 : (u64)-left / q->quota_ns + 1;
 
 	return q->period_at_ns + periods * q->period_ns;
