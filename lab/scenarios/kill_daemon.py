@@ -73,15 +73,15 @@ class KillDaemon(Scenario):
         seen = host.run(f"{wait}; kill -KILL {numbers}", timeout=60).out
         tally.kills += 1
         tally.boosted += "SCHED_RR" in seen
-        said = ""
+        after = f" after a kill of {victim}"
         if victim == "both":
             # No process is left that could restore. systemd's ExecStopPost does this.
-            said = host.run(f"{BINARY} restore 2>&1", check=False).out
+            after += f"; restore said: {host.run(f'{BINARY} restore 2>&1', check=False).out.strip()}"
         time.sleep(kills.RESTORED_WITHIN_S)
         left = tally.leftovers
         tally.count_leftovers(host, self.before)
         if tally.leftovers > left:
-            tally.notes += f" after a kill of {victim}; restore said: {said.strip() or 'not called'}"
+            tally.notes += after
         running.stop()
         host.run(f"{BINARY} restore", check=False)
 
