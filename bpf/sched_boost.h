@@ -7,6 +7,8 @@
  * wakes. A thread that is boosted while it waits is fetched from the queue. A thread that loses its boost while it runs is
  * preempted if another task waits. The last two changes need a kick of the CPU. On kernels where the kick cannot be called
  * (scx.h), or not by programs at VM exits, these changes take effect at the next tick of the CPU.
+ *
+ * A boosted thread whose CPU is taken by a real-time task moves to another CPU at once.
  */
 #ifndef PARACORD_BPF_SCHED_BOOST_H
 #define PARACORD_BPF_SCHED_BOOST_H
@@ -249,19 +251,17 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 	return cpu >= 0 ? (u32)cpu : first;
 }
 
-/* Return: an idle CPU for a boosted thread whose CPU was just taken, or a CPU that it may preempt; negative if there is none. */
-static __noinline s32 cpu_beside(struct task_struct *p, struct pc_task *t, u32 from, u64 now)
+/* Return: an idle CPU for a boosted thread whose CPU was just taken, or a CPU that it may preempt; `from` if there is none. */
+static __noinline u32 cpu_beside(struct task_struct *p, struct pc_task *t, u32 from, u64 now)
 {
 	struct pc_rq *rq = rq_of(from), *theirs;
 	s32 cpu;
 
 	if (!p || !t || !rq)
-		return -1;
+		return from;
 	if (!(rq->features & PC_PERF_PLACE)) {
 		cpu = idle_cpu_for(p, t, rq, now);
-		if (cpu < 0)
-			cpu = preemptible_near(p, from, now);
-		return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		return cpu >= 0 ? (u32)cpu : cpu_to_preempt(p, from);
 	}
 	cpu = idle_alike(p, t, from);
 	if (cpu >= 0)
@@ -269,7 +269,7 @@ static __noinline s32 cpu_beside(struct task_struct *p, struct pc_task *t, u32 f
 	/* The thread has not requested the capacity of another kind of CPU, and would stay there until it sleeps. */
 	cpu = preemptible_near(p, from, now);
 	theirs = rq_of(cpu);
-	return theirs && theirs->capacity == rq->capacity ? cpu : -1;
+	return theirs && theirs->capacity == rq->capacity ? (u32)cpu : from;
 }
 
 /*
@@ -283,8 +283,9 @@ __noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
 	struct pc_rq *rq = rq_of(from);
 	u64 now = rq_now();
 	struct pc_task *t;
-	s32 cpu;
+	u32 cpu;
 
+	/* If the CPU was not taken just now, it was taken by a task of the stop class, which ext_cpu_release does not record. */
 	if (!PC_CAN_KICK || !p || !rq || since_taken(rq, now) > 1 || is_pinned(p) || !describes_cpumask())
 		return -1;
 	t = task_of(p);
@@ -292,7 +293,7 @@ __noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
 		return -1;
 	cpu = cpu_beside(p, t, from, now);
 	rq = rq_of(cpu);
-	if (cpu < 0 || !rq)
+	if (cpu == from || !rq)
 		return -1;
 	if (!is_quiet(rq, now) && pc_elapsed_ns(now, t->placed_ns) < (u64)PC_TAKEN_OLD << PC_TAKEN_SHIFT) {
 		wake_idle(cpu);		/* it may have been claimed as idle */

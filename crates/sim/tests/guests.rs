@@ -16,6 +16,15 @@ const TAKEN: &str = "machine cpus=2\nrun 5s warmup=100ms\ntask loop count=2 : ru
                      task odd cpus=1 policy=fifo prio=1 start=260ms : run 40ms, sleep 80ms\n\
                      vm audio period=10ms busy=2ms guest=periodic\n";
 
+const TAKEN_BESIDE_IDLE: &str = "machine cpus=2\nrun 5s warmup=100ms\n\
+                                 task even cpus=0 policy=fifo prio=1 start=203ms : run 40ms, sleep 80ms\n\
+                                 task odd cpus=1 policy=fifo prio=1 start=263ms : run 40ms, sleep 80ms\n\
+                                 vm audio period=10ms busy=6ms guest=periodic\n";
+const OFTEN_TAKEN: &str = "machine cpus=2\nrun 5s warmup=100ms\ntask loop count=2 : run forever\n\
+                           task even cpus=0 policy=fifo prio=1 : run 50us, sleep 950us\n\
+                           task odd cpus=1 policy=fifo prio=1 start=500us : run 50us, sleep 950us\n\
+                           vm audio period=10ms busy=6ms guest=periodic\n";
+
 fn run(text: &str, boosts: bool) -> (Simulation, Outcome) {
     let mix = Mix::parse("guests", text).expect("a mix");
     let until = mix.run_ns;
@@ -71,6 +80,26 @@ fn a_boosted_vcpu_leaves_a_cpu_that_a_real_time_task_takes() {
     let latency_ns = outcome.tasks.iter().find_map(|had| had.latency_ns);
     let (_, longest_ns) = latency_ns.expect("a vCPU that wakes");
     assert!(longest_ns < 1_000_000, "the vCPU has run {longest_ns} ns after its timer");
+}
+
+/// Real-time tasks take the two CPUs in turn. The other CPU is idle.
+#[test]
+fn a_boosted_vcpu_leaves_a_taken_cpu_for_an_idle_one() {
+    let (_, outcome) = run(TAKEN_BESIDE_IDLE, true);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    let vcpu = outcome.tasks.iter().find(|had| had.latency_ns.is_some()).expect("a vCPU");
+    let waited_ns = vcpu.account.longest_wait_ns;
+    assert!(waited_ns < 1_000_000, "the vCPU has waited for {waited_ns} ns");
+}
+
+/// Real-time tasks take both CPUs each millisecond. The vCPU moves at most once in 10 ms.
+#[test]
+fn a_boosted_vcpu_does_not_move_at_each_real_time_task() {
+    let (_, outcome) = run(OFTEN_TAKEN, true);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    let vcpu = outcome.tasks.iter().find(|had| had.latency_ns.is_some()).expect("a vCPU");
+    let moves = vcpu.account.migrations;
+    assert!(moves < 500, "{moves} migrations in 4.9 s");
 }
 
 /// A vCPU may run boosted for at most three quarters of a period (policy/boost_defaults.h).
