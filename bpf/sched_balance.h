@@ -152,7 +152,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 			if (idle < 0)
 				continue;
 			/* The task leaves the sums of this queue when it begins to run, possibly before move_to() returns. */
-			if (move_to(&it, p, SCX_DSQ_LOCAL_ON | idle))
+			if (move_to(&it, p, SCX_DSQ_LOCAL_ON | idle, at_once(rq_of(idle), 0)))
 				look_here(idle, cpu);
 			else
 				wake_idle(idle);

@@ -142,7 +142,7 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 	if (!rq || rq->offline || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return false;
 	if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
+		insert(p, SCX_DSQ_LOCAL, rq->slice_ns, at_once(rq, 0));
 		return true;
 	}
 	/* If the CPU is not idle but runs no task of the scheduler, it runs a task of a higher class, or is about to switch. */
@@ -285,8 +285,13 @@ __noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
 	struct pc_task *t;
 	u32 cpu;
 
-	/* If the CPU was not taken just now, it was taken by a task of the stop class, which ext_cpu_release does not record. */
-	if (!PC_CAN_KICK || !p || !rq || since_taken(rq, now) > 1 || is_pinned(p) || !describes_cpumask())
+	if (!PC_CAN_KICK || !p || !rq || is_pinned(p) || !describes_cpumask())
+		return -1;
+	/*
+	 * If the CPU was not taken just now, it was taken by a task of the stop class, which ext_cpu_release does not record, or
+	 * it was idle. In the latter case, the thread may preempt a task that has come there.
+	 */
+	if (since_taken(rq, now) > 1 && (!was_refused(p) || runs_ordinary(rq)))
 		return -1;
 	t = task_of(p);
 	if (!t)

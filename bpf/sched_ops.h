@@ -3,6 +3,10 @@
  * The operations of the scheduler. At a switch, the kernel calls them in this order: dispatch, which may keep the running task;
  * stopping; enqueue, if the stopped task is still runnable; and running, for the next task. The tracepoint sched_switch comes
  * after these operations. At this tracepoint, the sensor has nothing left to do for tasks of the scheduler.
+ *
+ * If a task of a higher class takes the CPU, cpu_release comes after enqueue, and requeues what waits in the local DSQ. The kernel
+ * calls enqueue for a task that was preempted before its slice has ended only if the task had to run at once (at_once()). Such a
+ * task is enqueued twice if it is boosted.
  */
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
@@ -17,14 +21,14 @@
 #include "sched_life.h"
 #include "sched_yield.h"
 
-/* Inserts a waking task into the local DSQ of a CPU that was claimed as idle. Return: false if the CPU has no record. */
+/* Inserts a waking task into the local DSQ of a CPU that the kernel calls idle. Return: false if the CPU has no record. */
 static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
 
 	if (!rq)
 		return false;
-	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, 0);
+	insert(p, SCX_DSQ_LOCAL, rq->slice_ns, at_once(rq, 0));
 	watch_claimed(rq, cpu);
 	return true;
 }
@@ -107,7 +111,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	to = leaves_for(place_of(t));
 	go_to(t, PC_AT_NOWHERE);
 	born = t->birth & PC_BIRTH_NEW;
-	if (born)
+	/* If a new task was requeued, its parent need not run on this CPU. */
+	if (born && !(enq_flags & SCX_ENQ_REENQ))
 		inherit(t, now);
 	/* On a CPU without a tick, ext_tick has not raised the base. Raise it as if there had been a tick one slice ago. */
 	if (rq->tickless && runs_ordinary(rq) && READ_ONCE(rq->queued) <= 0)
@@ -164,14 +169,14 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	/* A parked task is enqueued again if it moves to a group that has quota left. By then, the CPU may have gone idle. */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
+		insert_local(p, t, cpu, rq->slice_ns, enq_flags | at_once(rq, enq_flags));
 		watch_claimed(rq, cpu);
 		return 0;
 	}
 	if (!cpu_was_selected(enq_flags) && !is_pinned(p) && gives_away(rq, now) && describes_cpumask()) {
 		other = idle_cpu_for(p, t, rq, now);
 		if (other >= 0) {
-			insert_local(p, t, other, rq->slice_ns, enq_flags);
+			insert_local(p, t, other, rq->slice_ns, enq_flags | at_once(rq_of(other), enq_flags));
 			look_here(other, cpu);
 			/* The kick makes the idle CPU look for work even if the task is dequeued before it arrives there. */
 			wake_idle(other);

@@ -139,7 +139,7 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 		return false;
 	/* From the global DSQ, the kernel finds another CPU even for a task that is pinned to the offline CPU. */
 	if (rq->offline) {
-		moved = move_to(it, p, SCX_DSQ_GLOBAL);
+		moved = move_to(it, p, SCX_DSQ_GLOBAL, 0);
 		wake_idle(cpu);
 		return moved;
 	}
@@ -151,7 +151,7 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu) && describes_cpumask() && !is_pinned(p) && gives_away(rq, rq_now()))
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0) {
-		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle);
+		moved = move_to(it, p, SCX_DSQ_LOCAL_ON | idle, at_once(rq_of(idle), 0));
 		/*
 		 * Kick the CPU in any case. If the move failed, the CPU must be marked as idle again. If the move succeeded, the
 		 * kick wakes the CPU: kernels before 6.19 do not wake a CPU for a task that is already on its run queue.

@@ -87,7 +87,7 @@ static __always_inline bool reads_under_rcu(const struct task_struct *p)
 static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u64 at = place_of(t);
-	bool moved = move_to(it, p, SCX_DSQ_LOCAL);
+	bool moved = move_to(it, p, SCX_DSQ_LOCAL, 0);
 
 	if (moved)
 		go_to(t, has_arrived(at) ? PC_AT(PC_AT_LOCAL, 0) : PC_AT_NOWHERE);
@@ -188,7 +188,7 @@ static __noinline void empty_queue(u32 cpu)
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
-			move_to(&it, p, SCX_DSQ_GLOBAL);
+			move_to(&it, p, SCX_DSQ_GLOBAL, 0);
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);

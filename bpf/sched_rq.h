@@ -96,6 +96,21 @@ static __always_inline bool runs_nothing(const struct pc_rq *rq)
 	return READ_ONCE(rq->runs) == PC_RUNS_NOTHING;
 }
 
+/*
+ * Return: flags for a task that is inserted into the local DSQ of an idle CPU. `enq_flags`: why the task is enqueued. If a
+ * real-time task takes the CPU before the task runs, the kernel does not call cpu_release, because the CPU was idle. Without
+ * enq_immed(), the task would wait until the real-time task sleeps. The kernel also calls a CPU idle if its task wakes the other
+ * task and is about to sleep (SCX_WAKE_SYNC). There the task has to wait.
+ *
+ * A task that was requeued goes to an idle CPU without the flag. With the flag, it could be requeued from one CPU to the next, and
+ * the kernel ejects a scheduler that does this too often. With core scheduling, a CPU is idle while its tasks wait for their core.
+ * There the flag would put tasks behind others that came later.
+ */
+static __always_inline u64 at_once(const struct pc_rq *rq, u64 enq_flags)
+{
+	return !rq || !runs_nothing(rq) || has_cookies || (enq_flags & SCX_ENQ_REENQ) ? 0 : enq_immed();
+}
+
 /* PC_LEVEL_* of the task that runs on a CPU. */
 static __always_inline u32 level_on(const struct pc_rq *rq)
 {

@@ -38,6 +38,7 @@
 
 enum scx_enq_flags {
 	SCX_ENQ_CPU_SELECTED = 1 << 20,
+	SCX_ENQ_IMMED = 1 << 21,
 };
 
 /*
@@ -47,6 +48,8 @@ enum scx_enq_flags {
 enum scx_ent_flags {
 	SCX_TASK_STATE_SHIFT = 8,
 	SCX_TASK_STATE_MASK = 7 << 8,
+	SCX_TASK_REENQ_IMMED = 2 << 12,
+	SCX_TASK_REENQ_REASON_MASK = 7 << 12,
 };
 
 enum scx_ent_flags___in_place {
@@ -240,11 +243,11 @@ static __always_inline void insert_vtime(struct task_struct *p, u64 dsq_id, u64 
 }
 
 /* Moves the current task of an iterator to another DSQ. Return: false if the task has left its DSQ. */
-static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id)
+static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
-		return scx_bpf_dsq_move___new(it, p, dsq_id, 0);
-	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, 0);
+		return scx_bpf_dsq_move___new(it, p, dsq_id, enq_flags);
+	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, enq_flags);
 }
 
 /* Moves the current task of an iterator to a DSQ that is ordered by virtual time. Return: false if the task has left its DSQ. */
@@ -297,6 +300,26 @@ static __always_inline bool is_in_scx(const struct task_struct *p)
 	else
 		enabled = bpf_core_enum_value(enum scx_ent_flags___in_place, SCX_TASK_ENABLED___in_place);
 	return (p->scx.flags & bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_STATE_MASK)) == enabled;
+}
+
+/*
+ * Return: the flag of a task that has to run at once. If the task cannot, or if it is preempted, the kernel requeues it. 0: this
+ * kernel has no such flag (before 7.1).
+ */
+static __always_inline u64 enq_immed(void)
+{
+	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_IMMED))
+		return 0;
+	return bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_IMMED);
+}
+
+/* Whether a task is requeued because it could not run at once (enq_immed()). */
+static __always_inline bool was_refused(const struct task_struct *p)
+{
+	if (!bpf_core_enum_value_exists(enum scx_ent_flags, SCX_TASK_REENQ_IMMED))
+		return false;
+	return (p->scx.flags & bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_REENQ_REASON_MASK)) ==
+	       bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_REENQ_IMMED);
 }
 
 /* Whether select_cpu was called before this enqueue. select_cpu is not called for a task that may run on only one CPU. */

@@ -20,6 +20,11 @@ const TAKEN_BESIDE_IDLE: &str = "machine cpus=2\nrun 5s warmup=100ms\n\
                                  task even cpus=0 policy=fifo prio=1 start=203ms : run 40ms, sleep 80ms\n\
                                  task odd cpus=1 policy=fifo prio=1 start=263ms : run 40ms, sleep 80ms\n\
                                  vm audio period=10ms busy=6ms guest=periodic\n";
+/// A real-time task and the vCPU wake at the same time, on the same idle CPU.
+const TAKEN_AT_ONCE: &str = "machine cpus=2\nrun 5s warmup=100ms\n\
+                             task even cpus=0 policy=fifo prio=1 start=200ms : run 40ms, sleep 80ms\n\
+                             task odd cpus=1 policy=fifo prio=1 start=260ms : run 40ms, sleep 80ms\n\
+                             vm audio period=10ms busy=2ms guest=periodic\n";
 const OFTEN_TAKEN: &str = "machine cpus=2\nrun 5s warmup=100ms\ntask loop count=2 : run forever\n\
                            task even cpus=0 policy=fifo prio=1 : run 50us, sleep 950us\n\
                            task odd cpus=1 policy=fifo prio=1 start=500us : run 50us, sleep 950us\n\
@@ -92,6 +97,19 @@ fn a_boosted_vcpu_leaves_a_taken_cpu_for_an_idle_one() {
     assert!(waited_ns < 1_000_000, "the vCPU has waited for {waited_ns} ns");
 }
 
+/// A real-time task takes an idle CPU before the vCPU that was sent there runs. The kernel does not
+/// tell the scheduler so, because the CPU was idle.
+#[test]
+fn a_vcpu_leaves_an_idle_cpu_that_is_taken_before_it_runs() {
+    for boosts in [false, true] {
+        let (_, outcome) = run(TAKEN_AT_ONCE, boosts);
+        assert!(outcome.faults.is_empty(), "boosts {boosts}: {:?}", outcome.faults);
+        let vcpu = outcome.tasks.iter().find(|had| had.latency_ns.is_some()).expect("a vCPU");
+        let waited_ns = vcpu.account.longest_wait_ns;
+        assert!(waited_ns < 1_000_000, "boosts {boosts}: the vCPU has waited for {waited_ns} ns");
+    }
+}
+
 /// Real-time tasks take both CPUs each millisecond. The vCPU moves at most once in 10 ms.
 #[test]
 fn a_boosted_vcpu_does_not_move_at_each_real_time_task() {
@@ -153,4 +171,18 @@ fn the_home_of_another_process_is_nobodys() {
         [0, 1].map(|vm| pc_vm { home: 1 - now[vm as usize] + 1, tgid: 4711, ..record_of(vm) })
     });
     assert_eq!(after, before);
+}
+
+/// A task that wakes another one and then sleeps hands over its CPU, even if other CPUs are idle. The
+/// kernel calls such a CPU idle, but the woken task has to wait there for a moment.
+#[test]
+fn a_task_that_is_woken_on_its_wakers_cpu_stays_there() {
+    let text = "machine cpus=4\nrun 2s\nqueue there\nqueue back\n\
+                task ping cpus=0 : run 50us, post there sync, wait back\n\
+                task pong cpus=0 : wait there, run 50us, post back sync\n\
+                at 50ms task ping cpus=0-3\nat 50ms task pong cpus=0-3\n";
+    let (_, outcome) = run(text, true);
+    assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
+    let moves: u64 = outcome.tasks.iter().map(|had| had.account.migrations).sum();
+    assert_eq!(moves, 0, "migrations");
 }

@@ -33,6 +33,8 @@ struct sim_kernel {
 	u8 scx_bpf_reenqueue_local___v1;
 	u8 bpf_preempt_disable;
 	u8 has_SCX_ENQ_CPU_SELECTED;
+	u8 has_SCX_ENQ_IMMED;
+	u8 has_SCX_TASK_REENQ_IMMED;
 	u8 has_SCX_TASK_ENABLED;
 };
 

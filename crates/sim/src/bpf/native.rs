@@ -33,6 +33,8 @@ pub(super) struct Symbols {
     pub reenqueue_local_v1: u8,
     pub bpf_preempt_disable: u8,
     pub enq_cpu_selected: u8,
+    pub enq_immed: u8,
+    pub task_reenq_immed: u8,
     pub task_states_apart: u8,
 }
 
@@ -127,6 +129,8 @@ pub(super) fn symbols(version: KernelVersion) -> Symbols {
         reenqueue_local_v1: 1,
         bpf_preempt_disable: new,
         enq_cpu_selected: new,
+        enq_immed: new,
+        task_reenq_immed: new,
         task_states_apart: 1 - new,
     }
 }

@@ -78,12 +78,33 @@ fn set_runnable(k: &mut Kernel, task: TaskId) {
     }
 }
 
+/// `do_enqueue_task()` for a task that has not run since it was enqueued, or was preempted.
+/// `why`: `SCX_TASK_REENQ_*`.
+pub fn enqueue_again(k: &mut Kernel, cpu: usize, task: TaskId, why: u32) {
+    k.tasks[task].ext.reenqueued += 1;
+    let times = k.tasks[task].ext.reenqueued;
+    if times > flags::REENQ_MAX_REPEAT {
+        let name = k.tasks[task].name.clone();
+        let what = format!("{name} reenqueued {times} times without running");
+        eject(k, flags::EXIT_ERROR, &what);
+    }
+    set_reason(k, task, why);
+    do_enqueue(k, cpu, task, flags::ENQ_REENQ, None);
+    set_reason(k, task, 0);
+}
+
+fn set_reason(k: &mut Kernel, task: TaskId, why: u32) {
+    let object = &k.native.task(task).scx.flags;
+    object.set(object.get() & !flags::TASK_REENQ_REASON | why);
+}
+
 /// `do_enqueue_task()`.
-pub fn do_enqueue(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64, sticky: Option<usize>) {
+fn do_enqueue(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64, sticky: Option<usize>) {
     if sticky == Some(cpu) {
         dsq::insert(k, cpu, task, enq_flags);
         return;
     }
+    k.tasks[task].ext.immediate = false;
     if !k.rqs[cpu].active {
         refill_and_insert(k, cpu, task, enq_flags);
         return;
@@ -157,6 +178,7 @@ pub fn set_next_task(k: &mut Kernel, cpu: usize, task: TaskId) {
         bpf::running(k, at, task);
     }
     k.tasks[task].ext.reset_runnable_at = true;
+    k.tasks[task].ext.reenqueued = 0;
 }
 
 /// `put_prev_task_scx()`.
@@ -167,7 +189,9 @@ pub fn put_prev_task(k: &mut Kernel, cpu: usize, prev: TaskId, next: TaskId) {
         set_runnable(k, prev);
         let has_slice = k.native.task(prev).scx.slice_ns.get() > 0;
         let lower = k.tasks[next].class() < Class::Normal;
-        if has_slice {
+        if has_slice && k.tasks[prev].ext.immediate {
+            enqueue_again(k, cpu, prev, flags::TASK_REENQ_PREEMPTED);
+        } else if has_slice {
             dsq::insert(k, cpu, prev, flags::ENQ_HEAD);
         } else if lower && k.ext.flags & flags::OPS_ENQ_LAST != 0 {
             do_enqueue(k, cpu, prev, flags::ENQ_LAST, None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Selects the task that runs next: `pick_task_scx()`, `balance_one()`.
 
-use super::{flags, local};
+use super::{flags, immediate, local};
 use crate::{
     bpf::{self, TaskId},
     kernel::{Class, Kernel},
@@ -11,6 +11,9 @@ use crate::{
 pub fn pick_task(k: &mut Kernel, cpu: usize, prev: TaskId) -> Option<TaskId> {
     k.rqs[cpu].ext.in_balance = true;
     let keeps = balance(k, cpu, prev);
+    if k.rqs[cpu].ext.local.len() > 1 {
+        immediate::reenqueue(k, cpu);
+    }
     k.rqs[cpu].ext.in_balance = false;
     let task = if keeps { Some(prev) } else { k.rqs[cpu].ext.local.front().copied() }?;
     let slice = &k.native.task(task).scx.slice_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Dispatch queues: adding and removing tasks.
 
-use super::{exit::eject, flags};
+use super::{exit::eject, flags, immediate};
 use crate::{
     bpf::{ENQ_PRIQ, TaskId},
     kernel::{Class, Kernel, Place, ext_state::Queue},
@@ -39,6 +39,14 @@ pub fn insert(k: &mut Kernel, cpu: usize, task: TaskId, enq_flags: u64) {
     } else {
         local.push_back(task)
     }
+    let entity = &mut k.tasks[task].ext;
+    entity.immediate |= enq_flags & flags::ENQ_IMMED != 0;
+    if entity.immediate
+        && (k.rqs[cpu].ext.local.len() > 1 || !immediate::is_open(k, cpu, enq_flags))
+    {
+        immediate::reenqueue(k, cpu);
+    }
+    k.rqs[cpu].next_class = k.rqs[cpu].next_class.max(Class::Normal);
     if k.rqs[cpu].ext.in_balance {
         return;
     }

@@ -16,6 +16,8 @@ pub const ENQ_WAKEUP: u64 = 1;
 pub const ENQ_HEAD: u64 = 0x10;
 /// `SCX_ENQ_CPU_SELECTED`, with the value that bpf/scx.h assumes.
 pub const ENQ_CPU_SELECTED: u64 = 1 << 20;
+/// `SCX_ENQ_IMMED`, with the value that bpf/scx.h assumes.
+pub const ENQ_IMMED: u64 = 1 << 21;
 /// `SCX_ENQ_PREEMPT`.
 pub const ENQ_PREEMPT: u64 = 1 << 32;
 /// `SCX_ENQ_REENQ`.
@@ -43,6 +45,16 @@ pub const KICK_PREEMPT: u64 = 2;
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
 /// `SCX_TASK_QUEUED`.
 pub const TASK_QUEUED: u32 = 1;
+/// `SCX_TASK_REENQ_REASON_MASK`, with the value that bpf/scx.h assumes.
+pub const TASK_REENQ_REASON: u32 = 7 << 12;
+/// `SCX_TASK_REENQ_KFUNC`.
+pub const TASK_REENQ_KFUNC: u32 = 1 << 12;
+/// `SCX_TASK_REENQ_IMMED`, with the value that bpf/scx.h assumes.
+pub const TASK_REENQ_IMMED: u32 = 2 << 12;
+/// `SCX_TASK_REENQ_PREEMPTED`.
+pub const TASK_REENQ_PREEMPTED: u32 = 3 << 12;
+/// `SCX_REENQ_MAX_REPEAT`.
+pub const REENQ_MAX_REPEAT: u32 = 256;
 /// `SCX_TASK_STATE_MASK`, since 7.1.
 pub const TASK_STATE: u32 = 7 << 8;
 

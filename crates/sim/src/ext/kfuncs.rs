@@ -9,7 +9,7 @@ use crate::{
     },
     kernel::{
         Event, Kernel, State, events,
-        ext_state::{Direct, Queue},
+        ext_state::{Direct, Queue, Reenqueue},
     },
     machine::CpuSet,
 };
@@ -169,12 +169,12 @@ impl Kfuncs for Kernel {
 
     fn reenqueue_local(&mut self) -> u32 {
         let cpu = self.this_cpu;
-        local::reenqueue(self, cpu)
+        local::reenqueue(self, cpu, Reenqueue::All)
     }
 
     fn reenqueue_local_later(&mut self) {
         let cpu = self.this_cpu;
-        self.rqs[cpu].ext.reenqueue = true;
+        self.rqs[cpu].ext.reenqueue = Some(Reenqueue::All);
     }
 
     fn kick_cpu(&mut self, cpu: i32, kick: u64) {

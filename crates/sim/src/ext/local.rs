@@ -2,10 +2,13 @@
 //! Moves waiting tasks into the local queues of CPUs, from other queues and other CPUs. Also does
 //! the work that an operation must leave for later: such moves, and kicks.
 
-use super::{class, dsq, exit::eject, flags};
+use super::{class, dsq, exit::eject, flags, immediate};
 use crate::{
     bpf::{ENQ_PRIQ, TaskId},
-    kernel::{Class, Kernel, ext_state::Queue},
+    kernel::{
+        Class, Kernel,
+        ext_state::{Queue, Reenqueue},
+    },
 };
 
 /// `task_can_run_on_remote_rq()`.
@@ -97,14 +100,22 @@ pub fn consume(k: &mut Kernel, cpu: usize, dsq: u64) -> bool {
     found.is_some()
 }
 
-/// `reenq_local()`: enqueues all tasks of a local queue again, and returns their number.
-pub fn reenqueue(k: &mut Kernel, cpu: usize) -> u32 {
-    let tasks: Vec<_> = k.rqs[cpu].ext.local.iter().copied().collect();
-    for task in &tasks {
+/// `reenq_local()`: enqueues tasks of a local queue again, and returns their number.
+pub fn reenqueue(k: &mut Kernel, cpu: usize, which: Reenqueue) -> u32 {
+    let open = immediate::is_open(k, cpu, 0);
+    let waits = |k: &Kernel, place: usize, task: TaskId| {
+        k.tasks[task].ext.immediate && (place > 0 || !open)
+    };
+    let tasks: Vec<_> = (k.rqs[cpu].ext.local.iter().copied().enumerate())
+        .map(|(place, task)| (task, waits(k, place, task)))
+        .filter(|(_, waits)| *waits || which == Reenqueue::All)
+        .collect();
+    for (task, _) in &tasks {
         dsq::unlink(k, cpu, *task);
     }
-    for task in &tasks {
-        class::do_enqueue(k, cpu, *task, flags::ENQ_REENQ, None);
+    for (task, waits) in &tasks {
+        let why = if *waits { flags::TASK_REENQ_IMMED } else { flags::TASK_REENQ_KFUNC };
+        class::enqueue_again(k, cpu, *task, why);
     }
     tasks.len() as u32
 }
@@ -114,10 +125,8 @@ pub fn reenqueue(k: &mut Kernel, cpu: usize) -> u32 {
 pub fn run_deferred(k: &mut Kernel, cpu: usize) {
     loop {
         run_deferred_inserts(k, cpu);
-        if !std::mem::take(&mut k.rqs[cpu].ext.reenqueue) {
-            return;
-        }
-        reenqueue(k, cpu);
+        let Some(which) = k.rqs[cpu].ext.reenqueue.take() else { return };
+        reenqueue(k, cpu, which);
     }
 }
 

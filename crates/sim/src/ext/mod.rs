@@ -9,6 +9,7 @@ mod dsq;
 mod exit;
 mod flags;
 mod idle;
+mod immediate;
 mod kfuncs;
 mod load;
 mod local;
@@ -73,6 +74,10 @@ impl SchedClass for ExtClass {
     /// Preemption consists of a slice of 0 and a new selection of the task, so there is nothing to
     /// do here.
     fn wakeup_preempt(&self, _k: &mut Kernel, _cpu: usize, _task: TaskId, _wake: Wake) {}
+
+    fn taken(&self, k: &mut Kernel, cpu: usize) {
+        immediate::reenqueue(k, cpu);
+    }
 
     fn woken(&self, k: &mut Kernel, cpu: usize) {
         local::run_deferred(k, cpu);

@@ -78,6 +78,9 @@ pub trait SchedClass {
     /// A task of this class came to a CPU that runs a task of this class. Decides whether it
     /// preempts the running task (`wakeup_preempt`).
     fn wakeup_preempt(&self, k: &mut Kernel, cpu: usize, task: TaskId, wake: Wake);
+    /// A task of a higher class came to a CPU that runs a task of this class, or is about to
+    /// (`wakeup_preempt`).
+    fn taken(&self, _k: &mut Kernel, _cpu: usize) {}
     /// Called after a wakeup (`task_woken`).
     fn woken(&self, _k: &mut Kernel, _cpu: usize) {}
     /// Prepares a new task, which is in no run queue yet (`task_fork`). `parent` is the task that

@@ -44,10 +44,23 @@ pub struct Entity {
     pub direct: Option<Direct>,
     /// The CPU to which the class itself moves the task (`p->scx.sticky_cpu`).
     pub sticky_cpu: Option<usize>,
+    /// The task must run at once or be enqueued again (`SCX_TASK_IMMED`).
+    pub immediate: bool,
+    /// How often the task was enqueued again since it has run (`p->scx.reenq_cnt`).
+    pub reenqueued: u32,
     /// Since when the task has been runnable (`p->scx.runnable_at`).
     pub runnable_at: Ns,
     /// `SCX_TASK_RESET_RUNNABLE_AT`.
     pub reset_runnable_at: bool,
+}
+
+/// Which tasks of a local queue are enqueued again (`SCX_REENQ_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reenqueue {
+    /// Those that must run at once and cannot.
+    Immediate,
+    /// All (`SCX_REENQ_ANY`).
+    All,
 }
 
 /// The state of a CPU (`struct scx_rq`).
@@ -57,9 +70,9 @@ pub struct ExtRq {
     pub local: VecDeque<TaskId>,
     /// Tasks on their way to the local queues of other CPUs.
     pub deferred: Vec<TaskId>,
-    /// Whether the tasks of the local queue must be enqueued again when the run queue is unlocked
+    /// Whether tasks of the local queue must be enqueued again when the run queue is unlocked
     /// (`deferred_reenq_locals`).
-    pub reenqueue: bool,
+    pub reenqueue: Option<Reenqueue>,
     /// Whether `ops.dispatch()` has moved a task to this CPU (`dspc->nr_tasks`).
     pub consumed: bool,
     /// `SCX_RQ_IN_BALANCE`.
@@ -72,7 +85,7 @@ impl ExtRq {
     /// Whether work waits until the run queue is unlocked.
     #[must_use]
     pub fn has_deferred(&self) -> bool {
-        self.reenqueue || !self.deferred.is_empty()
+        self.reenqueue.is_some() || !self.deferred.is_empty()
     }
 }
 

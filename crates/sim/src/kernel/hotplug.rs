@@ -63,6 +63,7 @@ impl Kernel {
         rq.run_seq = rq.run_seq.wrapping_add(1);
         rq.exit_seq = rq.exit_seq.wrapping_add(1);
         rq.curr = cpu;
+        rq.next_class = super::Class::Idle;
         rq.idle_since = self.now;
         rq.tick = None;
         class.idle(self, cpu, true, false);

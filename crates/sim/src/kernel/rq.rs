@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{ext_state, fair_state};
+use super::{Class, ext_state, fair_state};
 use crate::{bpf::TaskId, time::Ns};
 
 /// The waiting real-time tasks of a CPU, by priority.
@@ -46,6 +46,9 @@ impl RtQueue {
 pub struct Rq {
     /// The running task. If no task runs, the CPU's idle task.
     pub curr: TaskId,
+    /// The highest class of the running task and of tasks that came after it was selected
+    /// (`rq->next_class`).
+    pub next_class: Class,
     /// Whether the CPU must select a task.
     pub need_resched: bool,
     /// Whether a request to select a task is on its way to the CPU.
@@ -117,6 +120,7 @@ impl Rq {
     pub fn new(idle_task: TaskId, speed: u64) -> Self {
         Self {
             curr: idle_task,
+            next_class: Class::Idle,
             need_resched: false,
             resched_sent: false,
             active: true,

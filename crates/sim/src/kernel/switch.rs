@@ -7,15 +7,18 @@ use crate::bpf::{self, TaskId};
 impl Kernel {
     /// `resched_curr()`: the CPU must select a task again. Another CPU gets an interrupt for this.
     pub fn resched_curr(&mut self, cpu: usize) {
-        let (here, ipi_ns) = (self.this_cpu, self.machine.costs.ipi_ns);
-        let rq = &mut self.rqs[cpu];
-        if rq.need_resched {
-            return;
+        if !self.rqs[cpu].need_resched {
+            self.rqs[cpu].need_resched = true;
+            self.interrupt(cpu);
         }
-        rq.need_resched = true;
-        if cpu != here && !rq.resched_sent {
-            rq.resched_sent = true;
-            self.events.push(self.now + ipi_ns, Event::Resched { cpu: short(cpu) });
+    }
+
+    /// Makes another CPU select a task if it must, and do deferred work (`irq_work_queue_on()`).
+    pub fn interrupt(&mut self, cpu: usize) {
+        if cpu != self.this_cpu && !self.rqs[cpu].resched_sent {
+            self.rqs[cpu].resched_sent = true;
+            let at = self.now + self.machine.costs.ipi_ns;
+            self.events.push(at, Event::Resched { cpu: short(cpu) });
         }
     }
 
@@ -36,6 +39,7 @@ impl Kernel {
             self.dequeue_task(cpu, prev, true);
         }
         let next = self.pick_next_task(cpu, prev);
+        self.rqs[cpu].next_class = self.tasks[next].class();
         if self.planted.asks_while_it_looks {
             self.resched_curr(cpu);
         }
@@ -73,10 +77,18 @@ impl Kernel {
                 return task;
             }
         }
-        if let Some(task) = self.pick_rt(cpu, prev) {
-            return task;
+        loop {
+            if let Some(task) = self.pick_rt(cpu, prev) {
+                return task;
+            }
+            // rq_modified_begin()
+            self.rqs[cpu].next_class = self.rqs[cpu].next_class.min(Class::Normal);
+            let task = class.pick(self, cpu, prev);
+            // RETRY_TASK: a real-time task came while the run queue was unlocked.
+            if self.rqs[cpu].next_class <= Class::Normal {
+                return task.unwrap_or(cpu);
+            }
         }
-        class.pick(self, cpu, prev).unwrap_or(cpu)
     }
 
     fn put_prev_task(&mut self, cpu: usize, prev: TaskId, next: TaskId) {

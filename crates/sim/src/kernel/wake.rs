@@ -86,6 +86,13 @@ impl Kernel {
     /// `wakeup_preempt()`.
     pub fn wakeup_preempt(&mut self, cpu: usize, task: TaskId, wake: Wake) {
         let (ours, theirs) = (self.tasks[task].class(), self.tasks[self.rqs[cpu].curr].class());
+        if ours > self.rqs[cpu].next_class {
+            if self.rqs[cpu].next_class == Class::Normal {
+                let class = self.normal;
+                class.taken(self, cpu);
+            }
+            self.rqs[cpu].next_class = ours;
+        }
         if ours > theirs {
             self.resched_curr(cpu);
         } else if ours == theirs && ours == Class::Rt {
