@@ -84,6 +84,31 @@ def test_who_is_preempted_by_real_time_tasks_keeps_its_place(host):
     assert min(map(min, courses)) > 0.2, courses
 
 
+# The timer of the ordinary task may be late by 50 us (PR_SET_TIMERSLACK), and its wakeup takes a while.
+TAKEN_AT_ONCE = """\
+machine cpus=2
+run 5s
+task even cpus=0 policy=fifo prio=10 start=150us : period 120ms, run 30ms
+task odd cpus=1 policy=fifo prio=10 start=60150us : period 120ms, run 30ms
+task wakes : period 10ms, run 1ms
+"""
+
+
+@pytest.mark.long
+def test_who_wakes_on_a_cpu_that_a_real_time_task_takes_goes_elsewhere(host, tmp_path):
+    """Such a task waited for the whole run of the real-time task once, and lost a third of its turns."""
+    mix = tmp_path / "taken.mix"
+    mix.write_text(TAKEN_AT_ONCE)
+
+    def share():
+        return simulator.played_kinds(simulator.play(host, mix))["wakes"]["all"]
+
+    stock = [share() for _ in range(3)]
+    with scheduling(host):
+        ours = [share() for _ in range(3)]
+    assert np.median(ours) > 0.85 * np.median(stock), (ours, stock)
+
+
 @pytest.mark.long
 def test_who_sends_messages_sends_some_before_it_is_preempted(host):
     """Preempted by the first that they woke, senders switched 75,000 times a run (else 2000 to 5500)."""
