@@ -117,7 +117,8 @@
  * PARACORD_F_BOOST and PARACORD_F_PREEMPT_COUNT need host lines.
  *
  * Since 1.4, the host writes host lines into the region if the header declares the
- * whole line (host_line_bytes), and if the host's kernel and configuration permit it.
+ * whole line (host_line_bytes), if slot_offset_bytes and slot_stride_bytes are multiples
+ * of 128, and if the host's kernel and configuration permit it.
  * The host writes the line of a vCPU at VM exits of this vCPU, so the line shows the
  * state at the last exit. The host stops writing a line if the guest no longer announces
  * the region, or if the host finds that somebody else has written to the line.

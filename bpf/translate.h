@@ -178,7 +178,9 @@ static __noinline int translate(u32 index)
 	if (v->setup.slot_gpa) {
 		v->line_hva = memory_at(v->setup.slot_gpa, &flags);
 		v->line_gpa = v->line_hva ? v->setup.slot_gpa : 0;
-		v->line_writable = v->line_hva && !(flags & PC_KVM_MEM_READONLY);
+		/* The host line follows the guest line. In the next page, the VMM may have anything. */
+		v->line_writable = v->line_hva && !(flags & PC_KVM_MEM_READONLY) &&
+				   !(v->setup.slot_gpa & (2 * PARACORD_LINE_BYTES - 1));
 	}
 	if (v->preempt_count_gpa)
 		v->preempt_count_hva = memory_at(v->preempt_count_gpa, &flags);

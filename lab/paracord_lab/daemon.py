@@ -238,6 +238,11 @@ def tids(status: Mapping) -> list[int]:
     return [int(vcpu["tid"]) for vcpu in vcpus(status)]
 
 
+def boosts_for(status: Mapping, reason: str) -> int:
+    """The number of boosts of all vCPUs for one of REASONS."""
+    return sum(int(vcpu["counters"]["boosts"][REASONS.index(reason)]) for vcpu in vcpus(status))
+
+
 def counter(status: Mapping, name: str) -> int:
     """
     The sum of a counter over all vCPUs. If the counter is a list (by reason), its elements are

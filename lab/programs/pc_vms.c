@@ -9,6 +9,8 @@
  *   --announce_ms N  time between two announcements; 0: none
  *   --class_ms N     time after which the guest alternately shows a real-time task and a normal one; 0: never
  *   --asks N         the request of the guest (paracord_guest_line.perf_request)
+ *   --edge N         1: the guest line is the last line of the VM's memory, so the host line would lie behind this
+ *                       memory, where the process has something else
  *   --take N         0: the memory of the region stays
  *                    1: after announcements, the VM loses this memory, and its process uses it for something else,
  *                       as a VMM may after it has unplugged or moved memory
@@ -18,7 +20,9 @@
  * and its guest line asks for FOREIGN_ASKS. So the host does not notice from the content that it is wrong.
  *
  * Prints one line: "answered N domains N taken N foreign_writes N made_present N". `answered`: announcements that the
- * host has answered in the host line. `domains`: virtual machines that have the host's performance domains at the end. `foreign_writes`: how often the host has written to the memory while it was taken.
+ * host has answered in the host line. `domains`: virtual machines that have the host's performance domains at the
+ * end. `foreign_writes`: how often the host has written to the memory while it was taken, and virtual machines behind
+ * whose memory the host has written.
  * `made_present`: how often a page that was given back was present again, although the process had not touched it.
  */
 #include <fcntl.h>
@@ -63,6 +67,8 @@ struct machine {
 	uint8_t *code;
 	struct paracord_header *header;
 	struct paracord_slot *slot;
+	/* The page behind the region, which is not memory of the virtual machine. */
+	uint8_t *behind;
 	/* The announcement that the host has answered last. */
 	uint32_t answered;
 	/* Held by who accesses the region. */
@@ -71,7 +77,7 @@ struct machine {
 	sem_t announced;
 };
 
-static long vms = 1, seconds = 5, exit_us = 1000, announce_ms = 1000, class_ms, asks, take;
+static long vms = 1, seconds = 5, exit_us = 1000, announce_ms = 1000, class_ms, asks, take, edge;
 static struct totals *totals;
 static uint64_t end_ns;
 
@@ -208,9 +214,15 @@ static void make(struct machine *m)
 	need(m->run == MAP_FAILED ? -1 : 0, "mmap of the vCPU");
 	m->pagemap = need(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), "/proc/self/pagemap");
 	m->code = memory(CODE_BYTES);
-	m->header = memory(REGION_BYTES);
-	m->slot = (void *)((uint8_t *)m->header + PARACORD_SLOT_OFFSET_BYTES);
+	m->header = memory(REGION_BYTES + PAGE);
+	m->behind = (uint8_t *)m->header + REGION_BYTES;
+	memset(m->behind, FOREIGN_BYTE, PAGE);
 	describe_region(m->header, 1, PARACORD_SLOT_STRIDE_BYTES);
+	if (edge) {
+		m->header->slot_offset_bytes = REGION_BYTES - PARACORD_LINE_BYTES;
+		m->header->region_bytes += m->header->slot_offset_bytes - PARACORD_SLOT_OFFSET_BYTES;
+	}
+	m->slot = (void *)((uint8_t *)m->header + m->header->slot_offset_bytes);
 	declare_driver(m->header, PARACORD_F_BOOST | PARACORD_F_PERF_REQUEST);
 	m->slot->guest.perf_request = (uint16_t)asks;
 	set_slot(m, 0, CODE_GPA, CODE_BYTES, m->code);
@@ -363,6 +375,14 @@ static void *take_memory(void *argument)
 	return NULL;
 }
 
+static bool is_written_behind(const struct machine *m)
+{
+	for (size_t i = 0; i < PAGE; i++)
+		if (m->behind[i] != FOREIGN_BYTE)
+			return true;
+	return false;
+}
+
 static void run_machine(void)
 {
 	static struct machine m;
@@ -378,6 +398,7 @@ static void run_machine(void)
 	}
 	pthread_join(vcpu, NULL);
 	atomic_fetch_add(&totals->domains, domain->max_khz != 0);
+	atomic_fetch_add(&totals->foreign_writes, is_written_behind(&m));
 }
 
 int main(int argc, char **argv)
@@ -390,6 +411,7 @@ int main(int argc, char **argv)
 		{ "--class_ms", &class_ms, 0, 1000000 },
 		{ "--asks", &asks, 0, PARACORD_SCALE },
 		{ "--take", &take, 0, 2 },
+		{ "--edge", &edge, 0, 1 },
 	};
 	int failed = 0, status;
 

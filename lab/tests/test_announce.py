@@ -6,7 +6,7 @@ import time
 import pytest
 
 from paracord_lab import loads
-from paracord_lab.daemon import REGION_IN_MEMORY, Daemon, counter
+from paracord_lab.daemon import REGION_IN_MEMORY, Daemon, boosts_for, counter
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
@@ -57,16 +57,12 @@ def announcements(daemon):
     return vm(daemon)["announcements"]
 
 
-def rt_boosts(daemon):
-    return sum(one["counters"]["boosts"][2] for one in vm(daemon)["vcpus"])
-
-
 def boosts_by_a_realtime_task(host, guest, daemon):
     """Boosts with the reason "rt", while a real-time task wakes beside a loop on the same vCPU."""
     with loads.busy(host), running(guest, "pc_hog --cpu 0", "hog"):
-        before = rt_boosts(daemon)
+        before = boosts_for(daemon.status(), "rt")
         guest.run("pc_audio --cpu 0 --period_us 20000 --work_permille 300 --seconds 4", timeout=60)
-        return rt_boosts(daemon) - before
+        return boosts_for(daemon.status(), "rt") - before
 
 
 @pytest.mark.parametrize("announce", [1, 0])

@@ -12,7 +12,6 @@ from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
-REASONS = ("wake", "irq", "rt", "critical")
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 
 
@@ -33,8 +32,7 @@ def shares(host, tid, samples=40):
 
 
 def boosts(status):
-    counts = [sum(n) for n in zip(*(v["counters"]["boosts"] for v in daemon.vcpus(status)), strict=True)]
-    return dict(zip(REASONS, counts, strict=True))
+    return {reason: daemon.boosts_for(status, reason) for reason in daemon.REASONS}
 
 
 def test_sleeping_vcpu_is_boosted_spinning_one_is_not_and_the_end_restores(host, guest):

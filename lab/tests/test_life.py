@@ -6,7 +6,7 @@ import time
 import pytest
 
 from paracord_lab import loads
-from paracord_lab.daemon import REGION_IN_MEMORY, Daemon
+from paracord_lab.daemon import REGION_IN_MEMORY, Daemon, boosts_for
 from paracord_lab.guest import HEAL_MAX_S
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
@@ -33,15 +33,11 @@ def only_vm(daemon):
     return vm
 
 
-def rt_boosts(daemon):
-    return sum(vcpu["counters"]["boosts"][2] for vcpu in only_vm(daemon)["vcpus"])
-
-
 def await_boosts_of_a_realtime_task(host, guest, daemon):
-    before = rt_boosts(daemon)
+    before = boosts_for(daemon.status(), "rt")
     with loads.busy(host):
         guest.run("pc_audio --cpu 0 --period_us 20000 --work_permille 300 --seconds 3", timeout=60)
-    assert rt_boosts(daemon) > before
+    assert boosts_for(daemon.status(), "rt") > before
 
 
 def test_a_vm_that_migrates_there_and_back_keeps_its_hints(host, guest):

@@ -53,8 +53,13 @@ impl AnnouncedRegion {
         // The guest has written the host's part of the header, too. Remove features that the host
         // does not offer.
         layout.host_features &= layout::PARACORD_ANNOUNCED_FEATURES;
-        // The sensor writes whole lines. Drivers before ABI 1.4 declare shorter lines.
-        let has_host_line = writes.lines && layout.host_line_bytes as usize >= LINE_BYTES;
+        // The sensor writes whole lines. Drivers before ABI 1.4 declare shorter lines. The sensor
+        // translates only the address of the guest line, so the host line must lie in the same
+        // page: behind the last page of a memory slot, the VMM may have anything.
+        let has_host_line = writes.lines
+            && layout.host_line_bytes as usize >= LINE_BYTES
+            && is_multiple_of_both_lines(layout.slot_offset_bytes)
+            && is_multiple_of_both_lines(layout.slot_stride_bytes);
         if !has_host_line {
             layout.host_features &= !NEED_HOST_LINE;
         }
@@ -75,6 +80,11 @@ impl AnnouncedRegion {
     pub fn slot_gpa(&self, vcpu_id: u32) -> Option<u64> {
         self.gpa.checked_add(self.layout.slot_offset(vcpu_id)?)
     }
+}
+
+/// Whether slots at multiples of this offset from the start of a page have both lines in one page.
+fn is_multiple_of_both_lines(offset: u32) -> bool {
+    offset % (2 * LINE_BYTES as u32) == 0
 }
 
 /// Offset at which the sensor writes domain `index`.
@@ -123,6 +133,23 @@ mod tests {
         let bytes = std::mem::offset_of!(layout::paracord_header, host_line_bytes);
         announced.header[bytes..bytes + 4].copy_from_slice(&1u32.to_le_bytes());
         assert_eq!(of(&announced, ALL), (false, without));
+    }
+
+    /// The guest line lies at the end of a page, and the host line would lie in the next page.
+    #[test]
+    fn no_line_is_written_behind_the_page_of_its_slot() {
+        let features = layout::PARACORD_F_BOOST | layout::PARACORD_F_KICK;
+        let offset = std::mem::offset_of!(layout::paracord_header, slot_offset_bytes);
+        let stride = std::mem::offset_of!(layout::paracord_header, slot_stride_bytes);
+        let bytes = std::mem::offset_of!(layout::paracord_header, region_bytes);
+        for (at, value) in [(offset, 8192 - 64_u32), (stride, 1024 + 64)] {
+            let mut announced = announced(features, features);
+            announced.header[bytes..bytes + 8].copy_from_slice(&0x10000_u64.to_le_bytes());
+            announced.header[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            let region = AnnouncedRegion::check(&announced, ALL).unwrap();
+            assert!(!region.has_host_line, "{value}");
+            assert_eq!(region.driver.unwrap().features, layout::PARACORD_F_BOOST);
+        }
     }
 
     #[test]
@@ -179,9 +206,11 @@ mod tests {
             if region.has_domains {
                 assert_eq!(region.layout.domain_offset(15), own_place(15));
             }
-            for vcpu_id in [0, region.layout.slot_count - 1, u32::MAX] {
-                let slot = region.slot_gpa(vcpu_id);
-                assert!(slot.is_none_or(|slot| slot >= region.gpa));
+            for vcpu_id in [0, 1, region.layout.slot_count - 1, u32::MAX] {
+                let Some(slot) = region.slot_gpa(vcpu_id) else { continue };
+                assert!(slot >= region.gpa);
+                let end = slot % 4096 + 2 * LINE_BYTES as u64;
+                assert!(!region.has_host_line || end <= 4096, "the host line is in another page");
             }
         }
         assert!(accepted > 1000, "{accepted} of the headers were accepted");
