@@ -157,7 +157,7 @@ static __noinline int translate(u32 index)
 {
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 	u64 now = bpf_ktime_get_ns(), kvm = 0, generation = 0;
-	u64 gpa = v ? v->line_gpa : 0;
+	u64 before = v ? v->line_gpa : 0, gpa;
 	u32 flags = 0;
 
 	if (!v || pc_elapsed_ns(now, v->translate_ns) < PC_TRANSLATE_MIN_NS)
@@ -171,16 +171,18 @@ static __noinline int translate(u32 index)
 		return 0;
 	/* See host_line.h. A line at another address, or in other memory slots, may contain anything. */
 	v->line.written = PC_HOST_LINE_AGAIN;
-	if (gpa != v->setup.slot_gpa || v->slots_kvm != kvm || v->slots_generation != generation)
+	/* The daemon may change the setup at any time, so read the address only once. */
+	gpa = READ_ONCE(v->setup.slot_gpa);
+	if (gpa != before || v->slots_kvm != kvm || v->slots_generation != generation)
 		leave_line(v);
 	v->slots_kvm = kvm;
 	v->slots_generation = generation;
-	if (v->setup.slot_gpa) {
-		v->line_hva = memory_at(v->setup.slot_gpa, &flags);
-		v->line_gpa = v->line_hva ? v->setup.slot_gpa : 0;
+	if (gpa) {
+		v->line_hva = memory_at(gpa, &flags);
+		v->line_gpa = v->line_hva ? gpa : 0;
 		/* The host line follows the guest line. In the next page, the VMM may have anything. */
 		v->line_writable = v->line_hva && !(flags & PC_KVM_MEM_READONLY) &&
-				   !(v->setup.slot_gpa & (2 * PARACORD_LINE_BYTES - 1));
+				   !(v->line_hva & (2 * PARACORD_LINE_BYTES - 1));
 	}
 	if (v->preempt_count_gpa)
 		v->preempt_count_hva = memory_at(v->preempt_count_gpa, &flags);
