@@ -19,6 +19,13 @@ use crate::vms::identity::Identity;
 
 /// Longest note that is read. A note contains a VM's identity and the ids of its vectors.
 const NOTE_BYTES: u64 = 16 << 10;
+/// What /proc/PID/fd shows for an eventfd.
+const EVENTFD: &str = "anon_inode:[eventfd]";
+/// Longest text about an eventfd that is read.
+const FDINFO_BYTES: u64 = 4 << 10;
+/// Number of descriptors of a process that are looked at. The user of the VM can open as many as the
+/// limit of the process permits, and QEMU opens the vectors early.
+const FDS_MAX: usize = 4096;
 
 /// Writes a note about the vectors of a VM to `path`.
 ///
@@ -65,18 +72,24 @@ pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     lines.map(vector).collect::<Option<Vec<OwnedFd>>>().map(Vectors)
 }
 
-/// The id of eventfd `fd` of process `pid`.
+/// The id of eventfd `fd` of process `pid`. What the kernel says of other files may be very long.
 fn number_of(proc_root: &Path, pid: u32, fd: i32) -> io::Result<u32> {
-    let text = fs::read_to_string(proc_root.join(format!("{pid}/fdinfo/{fd}")))?;
+    if fs::read_link(proc_root.join(format!("{pid}/fd/{fd}")))? != Path::new(EVENTFD) {
+        return Err(io::Error::other("not an eventfd"));
+    }
+    let mut text = String::new();
+    let file = File::open(proc_root.join(format!("{pid}/fdinfo/{fd}")))?;
+    file.take(FDINFO_BYTES).read_to_string(&mut text)?;
     let number = text.lines().find_map(|line| line.strip_prefix("eventfd-id:"));
     let number = number.and_then(|number| number.trim().parse().ok());
     number.ok_or_else(|| io::Error::other("the kernel does not number eventfds (before Linux 5.2)"))
 }
 
-/// The descriptors of all eventfds of process `pid`, by id.
+/// The descriptors of the eventfds of process `pid`, by id. At most [`FDS_MAX`] descriptors are
+/// looked at.
 fn numbers(proc_root: &Path, pid: u32) -> io::Result<BTreeMap<u32, RawFd>> {
     let mut numbers = BTreeMap::new();
-    for entry in fs::read_dir(proc_root.join(format!("{pid}/fdinfo")))?.flatten() {
+    for entry in fs::read_dir(proc_root.join(format!("{pid}/fdinfo")))?.flatten().take(FDS_MAX) {
         let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
@@ -129,6 +142,17 @@ mod tests {
         assert!(note.exists(), "the note is of this VM");
         process.kill().unwrap();
         process.wait().unwrap();
+    }
+
+    /// The kernel lists all watches of an inotify descriptor in its fdinfo.
+    #[test]
+    fn only_eventfds_are_read() {
+        let (own, proc_root) = (std::process::id(), Path::new("/proc"));
+        let file = File::open("/proc/self/status").unwrap();
+        let error = number_of(proc_root, own, file.as_raw_fd()).unwrap_err();
+        assert_eq!(error.to_string(), "not an eventfd");
+        let vectors = Vectors::new(1).unwrap();
+        number_of(proc_root, own, vectors.0[0].as_raw_fd()).unwrap();
     }
 
     #[test]

@@ -29,6 +29,8 @@ const REGIONS_MAX: usize = 1024;
 /// Pause after each connection, so that a client that reconnects in a loop is served at most once
 /// in this time.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Number of reads that take the events of a change. What is left wakes the thread again.
+const DRAIN_MAX: usize = 16;
 /// Longest time until the server notices that a directory was recreated or has become usable.
 const RENEW_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
@@ -149,11 +151,16 @@ impl Server {
                 match ready {
                     Ready::Stop => return,
                     Ready::Changes => {
+                        // The owner of a region can cause changes without end.
                         let changes = self.watched.as_ref().map(|watched| &watched.changes);
-                        while changes.is_some_and(|fd| rustix::io::read(fd, &mut [0; 4096]).is_ok())
-                        {
+                        let read = |fd| rustix::io::read(fd, &mut [0; 4096]).is_ok();
+                        for _ in 0..DRAIN_MAX {
+                            if !changes.is_some_and(read) {
+                                break;
+                            }
                         }
                         self.look();
+                        std::thread::sleep(PAUSE);
                     }
                     Ready::Socket(region) => {
                         if let Err(error) = self.accept(&region) {
@@ -295,7 +302,8 @@ fn identity_of(path: &Path) -> io::Result<FileIdentity> {
 fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
     prepare_region_directory(region_dir).map_err(io::Error::other)?;
     prepare_directory(directory).map_err(io::Error::other)?;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+    // A process that lists a directory can delay its changes: for others, names stay usable.
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o711))?;
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let is_of = (identity_of(directory)?, identity_of(region_dir)?);
     // Changes of attributes are watched too, because a region that gets another owner gets another

@@ -196,9 +196,11 @@ impl Writer {
     }
 
     /// Sets the place in the line of a vCPU that is gone to unknown, unless a new vCPU already uses
-    /// the same line.
+    /// the same line. Only a line in a file can have another user.
     fn forget_place(&self, line: &Line) {
-        if !self.lines.values().any(|other| other.target.is(&line.target)) {
+        if !line.target.is_in_file()
+            || !self.lines.values().any(|other| other.target.is(&line.target))
+        {
             let _ = line.target.write_place(line.unknown());
         }
     }

@@ -61,6 +61,11 @@ impl Target {
         }
     }
 
+    /// Whether the line lies in the file of a region.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self, Target::File { .. })
+    }
+
     /// Whether `self` and `other` are the same line.
     pub fn is(&self, other: &Target) -> bool {
         match (self, other) {
