@@ -167,7 +167,7 @@ static __noinline int become_vcpu(u32 index)
  * Gives a record to a thread of process `tgid`, on behalf of the daemon. `index`: a free record that the daemon has taken.
  * `found`: whether the thread is alive and had no record.
  *
- * A thread that exits sets PF_EXITING, and then clears pc_task.vcpu once (note_end()). So if this program and the exit of the
+ * A thread that exits sets PF_EXITING, and then clears pc_task.vcpu once (retire()). So if this program and the exit of the
  * thread run at the same time, at least one of them sees what the other one has written.
  */
 SEC("syscall")

@@ -110,6 +110,14 @@ static __always_inline bool is_alone(const struct pc_vcpu *v)
 	return false;
 }
 
+/* Whether the thread is calling execve(2). In the meantime, its former ID may already belong to another thread. */
+static __always_inline bool has_another_tid(const struct pc_vcpu *v)
+{
+	struct task_struct *task = (void *)v->task;
+
+	return task && BPF_CORE_READ(task, pid) != (s32)v->tid;
+}
+
 static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 {
 	struct pc_boost_obs obs = { .events = events };
@@ -166,7 +174,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	 * requires, is sent at the next event. During a boost, the reported level can only rise, and only once. So the number of
 	 * messages that a guest can cause is proportional to the number of its boosts.
 	 */
-	if (level ? level <= v->actuated : !v->actuated)
+	if (level ? level <= v->actuated || has_another_tid(v) : !v->actuated)
 		return;
 	if (send_message(level ? PC_MSG_BOOST : PC_MSG_UNBOOST, index, v->tid, level, &decision, now))
 		v->counters.actuations_dropped++;

@@ -128,6 +128,15 @@ static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 		WRITE_ONCE(rq->runs, PC_RUNS_VCPU + index);
 }
 
+/* The task that runs on a CPU is no vCPU any more. */
+static __always_inline void runs_as_task(u32 cpu)
+{
+	struct pc_rq *rq = rq_of(cpu);
+
+	if (rq && READ_ONCE(rq->runs) >= PC_RUNS_VCPU)
+		WRITE_ONCE(rq->runs, PC_RUNS_TASK);
+}
+
 /* Whether a CPU runs an ordinary task. An unboosted vCPU is an ordinary task. */
 static __always_inline bool runs_ordinary(const struct pc_rq *rq)
 {

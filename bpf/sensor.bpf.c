@@ -8,7 +8,8 @@
  *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN, WAKEUP; latency
  *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, WAKEUP for a vCPU that does not run
  *  sensor_wake_up    fentry kvm_vcpu_wake_up     IRQ, WAKEUP, if the hardware posts interrupts
- *  sensor_gone       tp_btf sched_process_exit   GONE (or at the last switch: note_end())
+ *  sensor_gone       tp_btf sched_process_exit   GONE (or at the last switch: retire())
+ *  sensor_exec       tp_btf sched_process_exec   EXEC
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *  sensor_adopt      syscall                     other threads of a VMM that work for its VM (adopt.h)
@@ -277,19 +278,26 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
 }
 
 /*
- * Marks the record of a thread that exits as gone. Called after the thread has set PF_EXITING (sensor_adopt()). Return: 1 at the
- * first call for a thread that had a record; otherwise 0.
+ * Marks the record of a thread as gone, and tells the daemon why: PC_MSG_GONE or PC_MSG_EXEC. Return: 1 at the first call for a
+ * thread that had a record; otherwise 0.
+ *
+ * A thread that calls execve(2) is no vCPU any more. If it is not the first thread of its process, it gets the ID of the first
+ * thread, and its former ID may soon belong to another thread. Only the message contains the new ID. If the message cannot be sent,
+ * the record stays, and the next switch of a thread with a new ID tries again (switched_out()).
+ *
+ * For a thread that exits, this function is called after the thread has set PF_EXITING (sensor_adopt()).
  *
  * Usually the program at sched_process_exit calls this function. Since Linux 7.0, that program can be preempted. The kernel then
  * does not run it for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the program at
  * sched_switch, which cannot be preempted, calls this function at the last switch of the other thread.
  */
-static __noinline int note_end(struct task_struct *task)
+static __noinline int retire(struct task_struct *task, u32 kind)
 {
 	struct pc_task *t = bpf_task_storage_get(&tasks, task, 0, 0);
 	struct pc_vcpu *v;
-	u32 index, *named;
+	u32 index, tid, now_tid, *named;
 	u64 key;
+	int lost;
 
 	index = t ? __sync_lock_test_and_set(&t->vcpu, 0) : 0;
 	if (!index || index == PC_NO_INDEX)
@@ -298,6 +306,16 @@ static __noinline int note_end(struct task_struct *task)
 	v = bpf_map_lookup_elem(&vcpus, &index);
 	if (!v)
 		return 0;
+	/* The verifier refuses a load from either of two kinds of pointers, so the compiler must not merge these loads. */
+	tid = READ_ONCE(v->tid);
+	now_tid = READ_ONCE(task->pid);
+	if (kind == PC_MSG_EXEC)
+		tid = now_tid;
+	lost = send_message(kind, index, tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
+	if (lost && kind == PC_MSG_EXEC) {
+		__sync_lock_test_and_set(&t->vcpu, index + 1);
+		return 0;
+	}
 	key = v->kvm_vcpu;
 	named = key ? bpf_map_lookup_elem(&kvm_vcpus, &key) : NULL;
 	/* At the last switch, KVM may already have freed the vCPU, and a vCPU of another VM may have got the same address. */
@@ -306,7 +324,6 @@ static __noinline int note_end(struct task_struct *task)
 	v->kvm_vcpu = 0;
 	v->task = 0;
 	WRITE_ONCE(v->life, PC_VCPU_GONE);
-	send_message(PC_MSG_GONE, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns());
 	return 1;
 }
 
@@ -315,6 +332,10 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 {
 	v->counters.running_ns += pc_elapsed_ns(now, v->run_since_ns);
 	WRITE_ONCE(v->on_cpu, 0);
+	if (task->pid != (s32)v->tid) {
+		retire(task, PC_MSG_EXEC);
+		return;
+	}
 	if (runnable) {
 		if (pc_boost_wants_view(&v->state, now))
 			read_guest_line(v, now);
@@ -322,7 +343,7 @@ static __always_inline void switched_out(struct task_struct *task, struct pc_vcp
 		return;
 	}
 	if (task->__state & PC_TASK_DEAD) {
-		note_end(task);
+		retire(task, PC_MSG_GONE);
 		return;
 	}
 	if (has_waiting_account(task))
@@ -440,7 +461,7 @@ int BPF_PROG(sensor_switch, bool preempt, struct task_struct *prev, struct task_
 			switched_out(prev, v, index, preempt || !prev->__state, now);
 	} else if (prev->__state & PC_TASK_DEAD && may_be_vcpu(prev)) {
 		/* The thread got its record after it was switched in. */
-		note_end(prev);
+		retire(prev, PC_MSG_GONE);
 	}
 	if (may_be_vcpu(next)) {
 		v = find_vcpu(next, &index);
@@ -510,8 +531,8 @@ int sensor_wake_up(u64 *ctx)
 	return kicked(ctx[0]);
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(sensor_gone, struct task_struct *task)
+/* The current thread is no vCPU any more. `kind`: why. Return: 0. */
+static __noinline int leaves(struct task_struct *task, u32 kind)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
@@ -520,10 +541,26 @@ int BPF_PROG(sensor_gone, struct task_struct *task)
 		return 0;
 	preempt_off();
 	/* The thread will be switched out once more, but not as a vCPU. */
-	if (note_end(task) && here)
+	if (retire(task, kind) && here) {
 		here->running = 0;
+#ifdef PC_EXT
+		runs_as_task(cpu);
+#endif
+	}
 	preempt_on();
 	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sensor_gone, struct task_struct *task)
+{
+	return leaves(task, PC_MSG_GONE);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sensor_exec, struct task_struct *task)
+{
+	return leaves(task, PC_MSG_EXEC);
 }
 
 SEC("syscall")

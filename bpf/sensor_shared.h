@@ -497,7 +497,8 @@ struct pc_where {
 #define PC_MSG_NEW	1	/* the first VM exit of a thread was seen */
 #define PC_MSG_BOOST	2
 #define PC_MSG_UNBOOST	3
-#define PC_MSG_GONE	4
+#define PC_MSG_GONE	4	/* the thread has ended */
+#define PC_MSG_EXEC	7	/* the thread has called execve(2) and is no vCPU any more; pc_msg.tid: its ID since then */
 #define PC_MSG_EXT_GONE	5	/* the scheduler was unloaded: pc_ext_exit has the reason */
 #define PC_MSG_ASKS	6	/* a guest's request has changed; not sent while paracord's scheduler is enabled */
 

@@ -9,6 +9,7 @@
  *   --announce_ms N  time between two announcements; 0: none
  *   --class_ms N     time after which the guest alternately shows a real-time task and a normal one; 0: never
  *   --asks N         the request of the guest (paracord_guest_line.perf_request)
+ *   --exec_ms N      time after which the vCPU's thread becomes pc_hog; 0: never
  *   --edge N         1: the guest line is the last line of the VM's memory, so the host line would lie behind this
  *                       memory, where the process has something else
  *   --take N         0: the memory of the region stays
@@ -77,7 +78,7 @@ struct machine {
 	sem_t announced;
 };
 
-static long vms = 1, seconds = 5, exit_us = 1000, announce_ms = 1000, class_ms, asks, take, edge;
+static long vms = 1, seconds = 5, exit_us = 1000, announce_ms = 1000, class_ms, asks, take, edge, exec_ms;
 static struct totals *totals;
 static uint64_t end_ns;
 
@@ -271,6 +272,7 @@ static void *run_vcpu(void *argument)
 	/* The machines begin at different times. */
 	uint64_t begin_ms = announce_ms ? (uint64_t)getpid() * 7919 % (uint64_t)announce_ms : 0;
 	uint64_t announce_ns = monotonic_ns() + begin_ms * NS_PER_MS, class_ns = 0;
+	uint64_t exec_ns = monotonic_ns() + (uint64_t)exec_ms * NS_PER_MS;
 	struct timespec pause = { .tv_sec = exit_us / 1000000, .tv_nsec = exit_us % 1000000 * 1000 };
 
 	prctl(PR_SET_NAME, "CPU 0/KVM");
@@ -293,6 +295,9 @@ static void *run_vcpu(void *argument)
 			sem_post(&m->announced);
 		else if (exit_us)
 			nanosleep(&pause, NULL);
+		/* Here the thread has just been woken, and is boosted. */
+		if (exec_ms && monotonic_ns() >= exec_ns)
+			need(execlp("pc_hog", "pc_hog", "--seconds", "60", NULL), "pc_hog");
 	}
 	return NULL;
 }
@@ -412,6 +417,7 @@ int main(int argc, char **argv)
 		{ "--asks", &asks, 0, PARACORD_SCALE },
 		{ "--take", &take, 0, 2 },
 		{ "--edge", &edge, 0, 1 },
+		{ "--exec_ms", &exec_ms, 0, 1000000 },
 	};
 	int failed = 0, status;
 

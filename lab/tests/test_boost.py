@@ -35,6 +35,22 @@ def boosts(status):
     return {reason: daemon.boosts_for(status, reason) for reason in daemon.REASONS}
 
 
+def test_a_vcpu_that_calls_execve_while_it_is_boosted_is_not_real_time_any_more(host):
+    """The thread gets another ID by the call, and its program never sleeps."""
+    vms = "exec pc_vms --vms 4 --seconds 60 --exit_us 1000 --announce_ms 0 --exec_ms 4000"
+    with Daemon(host, {"actuator": "rt"}).start([]) as running_daemon:
+        job = host.spawn(vms, "vms")
+        try:
+            await_equal(lambda: len(running_daemon.status()["vms"]), 4)
+            await_equal(lambda: host.run("pgrep -xc pc_hog", check=False).out, "4\n")
+            policies = "for p in $(pgrep -x pc_hog); do chrt -p $p; done | sed -n 's/.*policy: //p' | sort -u"
+            await_equal(lambda: host.run(policies).out, "SCHED_OTHER\n", 5)
+            await_equal(lambda: running_daemon.status()["vms"], [])
+        finally:
+            host.run("pkill -KILL -x 'pc_vms|pc_hog'", check=False)
+            job.wait(20)
+
+
 def test_sleeping_vcpu_is_boosted_spinning_one_is_not_and_the_end_restores(host, guest):
     tid = guest.vcpu_tids[0]
     with Daemon(host).start([tid]):

@@ -103,17 +103,20 @@ impl RunDir {
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(RunDirError::Unsafe(path.to_owned()));
         }
-        std::fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(fail(path))?;
+        // A process that lists a directory can delay its changes: for others, names stay usable.
+        std::fs::set_permissions(path, Permissions::from_mode(0o711)).map_err(fail(path))?;
         let file = path.join("lock");
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o644)
+            .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&file)
             .map_err(fail(&file))?;
+        // Whoever can open the file can lock it.
+        lock.set_permissions(Permissions::from_mode(0o600)).map_err(fail(&file))?;
         let start = Instant::now();
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
@@ -194,6 +197,7 @@ pub fn restore(run_dir: &Path, proc_root: &Path) -> Result<RestoreReport, RunDir
 mod tests {
     use super::*;
     use crate::boosts::journal;
+    use crate::boosts::thread::{Process, Thread};
     use crate::place;
     use paracord_sys::affinity::CpuMask;
     use paracord_sys::sched::SchedAttr;
@@ -202,6 +206,8 @@ mod tests {
     fn only_one_runs_and_a_child_keeps_the_lock() {
         let path = std::env::temp_dir().join(format!("paracord-run-{}", std::process::id()));
         let first = RunDir::lock(&path).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&path.join("lock"))), (0o711, 0o600));
         let child = first.share_lock().unwrap();
         drop(first);
         let error = RunDir::lock(&path).unwrap_err().to_string();
@@ -232,7 +238,8 @@ mod tests {
         let run_dir = RunDir::lock(&dir.path().join("run")).unwrap();
         let path = dir.path().join("run");
         let (tid, start_ticks, before) = (4_000_000, 99, SchedAttr::default());
-        let boost = journal::Entry { tid, start_ticks, before, boost_priority: 8 };
+        let (thread, process) = (Thread { tid, start_ticks }, Process { pid: tid, start_ticks });
+        let boost = journal::Entry { thread, process, before, boost_priority: 8 };
         let cpus = CpuMask::ALL;
         let place = place::Entry { tid, start_ticks, before: cpus, given: cpus };
         keep_journals(&path, &proc_root).unwrap().arm(3, &boost);

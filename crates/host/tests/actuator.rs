@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use paracord_host::boosts::actuator::{Action, Actuator, Message, VcpuTable};
 use paracord_host::boosts::journal::{Entry, Journal, RestoreReport};
-use paracord_host::boosts::thread::{Level, Thread};
+use paracord_host::boosts::thread::{Level, Process, Thread};
 use paracord_sys::proc;
 use paracord_sys::sched::{self, SchedAttr, policy};
 
@@ -18,6 +18,8 @@ const PRIORITY: u32 = 8;
 const BOOST: Action = Action::Boost(Level::Full);
 const BOOST_FOR_IRQ: Action = Action::Boost(Level::Interrupt);
 const PROC: &str = "/proc";
+/// A process whose first thread has ended.
+const ENDED: Process = Process { pid: 4_000_000, start_ticks: 99 };
 
 /// A thread that sleeps until this value is dropped.
 struct Sleeper {
@@ -44,6 +46,10 @@ impl Sleeper {
     fn attr(&self) -> SchedAttr {
         sched::get(self.tid).unwrap()
     }
+
+    fn thread(&self) -> Thread {
+        Thread { tid: self.tid, start_ticks: self.start_ticks }
+    }
 }
 
 impl Drop for Sleeper {
@@ -56,6 +62,7 @@ impl Drop for Sleeper {
 /// A table in which vCPU 0 is the sleeper, while `live` is set.
 struct Table {
     thread: Thread,
+    process: Process,
     live: AtomicBool,
     is_refused: AtomicBool,
 }
@@ -63,6 +70,10 @@ struct Table {
 impl VcpuTable for Table {
     fn live_thread(&self, index: u32) -> Option<Thread> {
         (index == 0 && self.live.load(Ordering::Relaxed)).then_some(self.thread)
+    }
+
+    fn process(&self, _index: u32) -> Process {
+        self.process
     }
 
     fn is_refused(&self, _index: u32) -> bool {
@@ -84,13 +95,14 @@ impl Setting {
         std::fs::create_dir_all(&dir).unwrap();
         let journal = Arc::new(Journal::create(&dir.join("journal"), Path::new(PROC)).unwrap());
         let sleeper = Sleeper::start(attr);
-        let thread = Thread { tid: sleeper.tid, start_ticks: sleeper.start_ticks };
+        let thread = sleeper.thread();
         Setting {
             dir,
             actuator: Actuator::new(Arc::clone(&journal), PRIORITY),
             journal,
             table: Table {
                 thread,
+                process: ENDED,
                 live: AtomicBool::new(true),
                 is_refused: AtomicBool::new(false),
             },
@@ -135,7 +147,7 @@ fn gives_back_exactly_what_the_thread_had() {
         let boosted = s.sleeper.attr();
         assert_eq!((boosted.policy, boosted.priority), (policy::RR, PRIORITY));
         assert_eq!(boosted.flags, sched::FLAG_RESET_ON_FORK, "children must not inherit a boost");
-        assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
+        assert_eq!(s.journal.entry(0).unwrap().thread.tid, s.sleeper.tid);
         s.act(&[Action::Unboost]);
         assert_eq!(s.sleeper.attr(), before);
         assert_eq!(s.journal.entry(0), None);
@@ -251,7 +263,7 @@ fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
         s.actuator.scheduler_gone(&s.table, |_| ());
         let now = s.sleeper.attr();
         assert_eq!((now.policy, now.priority), (policy::RR, priority), "the same level");
-        assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
+        assert_eq!(s.journal.entry(0).unwrap().thread.tid, s.sleeper.tid);
         assert_eq!(kept(&s).2, before.2);
         s.act(&[Action::Unboost]);
         assert_eq!((s.sleeper.attr().policy, s.sleeper.attr().nice), (policy::OTHER, 3));
@@ -351,12 +363,8 @@ fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() 
 fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
     let mut s = Setting::new("earlier", &nice(0));
     let other = Sleeper::start(&nice(5));
-    let entry = Entry {
-        tid: other.tid,
-        start_ticks: other.start_ticks,
-        before: nice(5),
-        boost_priority: PRIORITY,
-    };
+    let entry =
+        Entry { thread: other.thread(), process: ENDED, before: nice(5), boost_priority: PRIORITY };
     s.journal.arm(0, &entry);
     s.act(&[BOOST]);
     s.act(&[Action::Unboost]);
@@ -375,7 +383,7 @@ fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
     // Once the other thread is restored, the index can be used.
     s.journal.disarm(0);
     s.act(&[BOOST]);
-    assert_eq!(s.journal.entry(0).unwrap().tid, s.sleeper.tid);
+    assert_eq!(s.journal.entry(0).unwrap().thread.tid, s.sleeper.tid);
 }
 
 #[test]
@@ -389,7 +397,7 @@ fn the_journal_alone_restores_and_knows_a_reused_tid() {
     let other = Journal::open(&path, Path::new(PROC)).unwrap().unwrap();
     // The same tid with another start time is another thread, which must not be touched.
     let mut reused = entry;
-    reused.start_ticks += 1;
+    reused.thread.start_ticks += 1;
     other.arm(0, &reused);
     assert_eq!(other.restore_all(Path::new(PROC)), RestoreReport { gone: 1, ..Default::default() });
     assert_eq!(s.sleeper.attr().policy, policy::RR);
@@ -397,4 +405,116 @@ fn the_journal_alone_restores_and_knows_a_reused_tid() {
     let report = other.restore_all(Path::new(PROC));
     assert_eq!(report, RestoreReport { restored: 1, ..Default::default() });
     assert_eq!(s.sleeper.attr(), before);
+}
+
+/// An unprivileged user may lower the priority of a real-time thread, but may not clear the flag.
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_boost_ends_although_its_priority_was_lowered() {
+    let mut s = Setting::new("lowered", &nice(3));
+    let before = s.sleeper.attr();
+    s.act(&[BOOST]);
+    sched::set(s.sleeper.tid, &SchedAttr::realtime(policy::RR, 2)).unwrap();
+    s.act(&[Action::Unboost]);
+    assert_eq!((s.sleeper.attr(), s.journal.entry(0)), (before, None));
+    // Without the flag, and at a higher priority, the change is that of a privileged process.
+    let lower = SchedAttr { flags: 0, ..SchedAttr::realtime(policy::RR, 2) };
+    for others in [lower, SchedAttr::realtime(policy::RR, PRIORITY + 1)] {
+        s.act(&[BOOST]);
+        sched::set(s.sleeper.tid, &others).unwrap();
+        s.act(&[Action::Unboost]);
+        assert_eq!((s.sleeper.attr().priority, s.journal.entry(0)), (others.priority, None));
+        sched::set(s.sleeper.tid, &before).unwrap();
+    }
+}
+
+/// A boosted thread that calls execve(2). Two sleepers stand in for the thread before and after the
+/// call. `between`: what happens before the message about the call is carried out.
+fn after_exec(name: &str, between: impl FnOnce(&mut Setting, u32)) -> (Setting, Sleeper) {
+    let mut s = Setting::new(name, &nice(3));
+    let after = Sleeper::start(&nice(0));
+    s.table.process = Process { pid: after.tid, start_ticks: after.start_ticks };
+    s.act(&[BOOST]);
+    let before = std::mem::replace(&mut s.sleeper, Sleeper::start(&nice(0)));
+    drop(before);
+    sched::set(after.tid, &SchedAttr::realtime(policy::RR, PRIORITY)).unwrap();
+    between(&mut s, after.tid);
+    s.actuator.take(Message { action: Action::Exec, index: 0, tid: after.tid, decided_ns: 0 });
+    s.actuator.carry_out(&s.table, |_| ());
+    (s, after)
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_thread_that_has_called_execve_is_restored_under_its_new_id() {
+    type Between = fn(&mut Setting, u32);
+    let exec = |tid| Message { action: Action::Exec, index: 0, tid, decided_ns: 0 };
+    let cases: [(&str, Between); 4] = [
+        ("exec", |_, _| ()),
+        ("exec-unboost", |s, _| s.act(&[Action::Unboost])),
+        // The record is no longer ready, and the message is still in the ring buffer.
+        ("exec-reconcile", |s, _| {
+            s.table.live.store(false, Ordering::Relaxed);
+            s.actuator.reconcile(&s.table, |_| ());
+        }),
+        // Its former ID names another thread.
+        ("exec-reused", |s, _| {
+            s.table.live.store(false, Ordering::Relaxed);
+            s.act(&[Action::Unboost]);
+        }),
+    ];
+    for (name, between) in cases {
+        let (s, after) = after_exec(name, between);
+        assert_eq!((after.attr().policy, after.attr().nice), (policy::OTHER, 3), "{name}");
+        assert_eq!((s.journal.entry(0), s.actuator.stats().snapshot().boosted_now), (None, 0));
+    }
+    // A later message of the same batch, and the end of the daemon, do not drop the message.
+    let (_, after) = after_exec("exec-coalesced", |s, tid| {
+        s.actuator.take(exec(tid));
+        s.actuator.take(Message { action: Action::Unboost, ..exec(tid) });
+    });
+    assert_eq!(after.attr().policy, policy::OTHER);
+    let (_, after) = after_exec("exec-end", |s, tid| {
+        s.actuator.take(exec(tid));
+        s.actuator.restore_all(&s.table);
+    });
+    assert_eq!(after.attr().policy, policy::OTHER);
+}
+
+/// Until the message about the call comes, the boost is owed, and the entry stays for the
+/// supervisor.
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn a_boost_whose_thread_has_lost_its_id_is_owed() {
+    after_exec("exec-owed", |s, tid| {
+        s.act(&[Action::Unboost]);
+        s.actuator.reconcile(&s.table, |_| ());
+        assert!(s.journal.is_armed(0));
+        s.actuator.restore_all(&s.table);
+        assert!(s.journal.is_armed(0));
+        let report = s.journal.restore_all(Path::new(PROC));
+        assert_eq!(report, RestoreReport { restored: 1, ..Default::default() });
+        assert_eq!(sched::get(tid).unwrap().nice, 3);
+    });
+}
+
+#[test]
+#[ignore = "needs CAP_SYS_NICE"]
+fn the_journal_alone_restores_a_thread_that_has_called_execve() {
+    let s = Setting::new("journal-exec", &nice(4));
+    let after = Sleeper::start(&SchedAttr::realtime(policy::RR, PRIORITY));
+    let restore = |start_ticks| {
+        let entry = Entry {
+            thread: Thread { tid: 4_000_000, start_ticks: 99 },
+            process: Process { pid: after.tid, start_ticks },
+            before: nice(4),
+            boost_priority: PRIORITY,
+        };
+        s.journal.arm(0, &entry);
+        s.journal.restore_all(Path::new(PROC))
+    };
+    let gone = RestoreReport { gone: 1, ..Default::default() };
+    assert_eq!((restore(after.start_ticks + 1), after.attr().policy), (gone, policy::RR));
+    let restored = RestoreReport { restored: 1, ..Default::default() };
+    assert_eq!((restore(after.start_ticks), after.attr().nice), (restored, 4));
 }

@@ -111,6 +111,7 @@ pub const PC_MSG_NEW: u32 = 1;
 pub const PC_MSG_BOOST: u32 = 2;
 pub const PC_MSG_UNBOOST: u32 = 3;
 pub const PC_MSG_GONE: u32 = 4;
+pub const PC_MSG_EXEC: u32 = 7;
 pub const PC_MSG_EXT_GONE: u32 = 5;
 pub const PC_MSG_ASKS: u32 = 6;
 pub const PC_PMU_COUNTERS: u32 = 16;

@@ -12,18 +12,20 @@
 //! per entry 8 words:
 //!   0  armed (1) | tid << 32          1  thread start, clock ticks since boot
 //!   2  policy | nice << 32            3  priority | priority given by boost << 32
-//!   4  flags    5  runtime or slice   6  deadline                7  period
+//!   4  flags    5  slice              6  process               7  process start, clock ticks
 //! ```
+//!
+//! Earlier versions wrote 0 into words 6 and 7.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
 use paracord_sys::proc;
-use paracord_sys::sched::{self, SchedAttr, policy};
+use paracord_sys::sched::{self, FLAG_RESET_ON_FORK, SchedAttr, policy};
 
 use crate::boosts::journal_file::{Armed, JournalFile};
-use crate::boosts::thread::Level;
+use crate::boosts::thread::{Level, Process, Thread};
 
 pub use crate::boosts::journal_file::{ENTRIES, JournalError};
 
@@ -34,11 +36,12 @@ const ENTRY_WORDS: usize = 8;
 /// The entry of one boosted thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Thread ID.
-    pub tid: u32,
-    /// Start time of the thread, clock ticks since boot. It reveals a reused tid.
-    pub start_ticks: u64,
-    /// The attributes that the thread had before the boost. An unboost restores them.
+    /// The thread.
+    pub thread: Thread,
+    /// The process of the thread.
+    pub process: Process,
+    /// The attributes that the thread had before the boost. An unboost restores them. The thread
+    /// was not a deadline thread.
     pub before: SchedAttr,
     /// SCHED_RR priority of a full boost; see [`priority_at`](Entry::priority_at).
     pub boost_priority: u32,
@@ -99,45 +102,71 @@ impl Entry {
         }
     }
 
+    /// Whether the attributes are those of the boost. The user of the thread may lower the priority
+    /// of a real-time thread, and with RLIMIT_RTPRIO also change SCHED_RR to SCHED_FIFO, but may not
+    /// clear its flag RESET_ON_FORK (user_check_sched_setscheduler()).
     fn is_as_given(&self, now: &SchedAttr) -> bool {
-        let given = [Level::Full, Level::Interrupt].map(|level| self.priority_at(level));
-        now.policy == policy::RR && given.contains(&now.priority)
+        matches!(now.policy, policy::RR | policy::FIFO)
+            && now.priority <= self.boost_priority
+            && now.flags & FLAG_RESET_ON_FORK != 0
     }
 
     /// Restores the attributes of the thread, if it still has those of the boost. The caller has
-    /// made sure that `tid` still names the same thread.
+    /// made sure that its ID still names the same thread.
     ///
     /// # Errors
     /// Errors of sched_getattr(2) and sched_setattr(2), other than ESRCH.
     pub fn restore(&self) -> io::Result<Restored> {
+        self.restore_as(self.thread.tid)
+    }
+
+    /// Like [`restore`](Entry::restore), for a thread that has the ID `tid` by now.
+    ///
+    /// # Errors
+    /// As [`restore`](Entry::restore).
+    pub fn restore_as(&self, tid: u32) -> io::Result<Restored> {
         let gone = |error: io::Error| match error.raw_os_error() {
             Some(libc::ESRCH) => Ok(Restored::Gone),
             _ => Err(error),
         };
-        let now = match sched::get(self.tid) {
+        let now = match sched::get(tid) {
             Ok(now) => now,
             Err(error) => return gone(error),
         };
         if !self.is_as_given(&now) {
             return Ok(Restored::NotOurs);
         }
-        match sched::set(self.tid, &self.before) {
+        match sched::set(tid, &self.before) {
             Ok(()) => Ok(Restored::Done),
             Err(error) => gone(error),
         }
     }
 
-    /// Like [`restore`](Entry::restore), but first checks in procfs that `tid` still names the same
-    /// thread.
+    /// Like [`restore`](Entry::restore), but first checks in procfs that the ID still names the same
+    /// thread. If the thread is gone, also restores the first thread of its process, provided that
+    /// this thread has the attributes of the boost: a thread that calls execve(2) takes the ID and
+    /// the start time of the first thread.
     ///
     /// # Errors
     /// Errors of the system calls.
     pub fn restore_checked(&self, proc_root: &Path) -> io::Result<Restored> {
-        match proc::thread_start_ticks(proc_root, self.tid) {
-            Ok(start) if start == self.start_ticks => self.restore(),
-            Ok(_) => Ok(Restored::Gone),
-            Err(error) if error.is_gone() => Ok(Restored::Gone),
-            Err(error) => Err(io::Error::other(error)),
+        let Process { pid, start_ticks } = self.process;
+        match proc::thread_start_ticks(proc_root, self.thread.tid) {
+            Ok(start) if start == self.thread.start_ticks => match self.restore()? {
+                // The thread has ended, or has called execve(2), since the check.
+                Restored::Gone => {}
+                restored => return Ok(restored),
+            },
+            Err(error) if !error.is_gone() => return Err(io::Error::other(error)),
+            _ => {}
+        }
+        match proc::thread_start_ticks(proc_root, pid) {
+            Ok(start) if start == start_ticks => match self.restore_as(pid)? {
+                Restored::Done => Ok(Restored::Done),
+                Restored::Gone | Restored::NotOurs => Ok(Restored::Gone),
+            },
+            Err(error) if !error.is_gone() => Err(io::Error::other(error)),
+            _ => Ok(Restored::Gone),
         }
     }
 }
@@ -174,16 +203,17 @@ impl Journal {
     pub fn arm(&self, index: u32, entry: &Entry) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let before = &entry.before;
+        let thread = &entry.thread;
         let words = [
-            entry.start_ticks,
+            thread.start_ticks,
             pair(before.policy, before.nice as u32),
             pair(before.priority, entry.boost_priority),
             before.flags,
             before.runtime_ns,
-            before.deadline_ns,
-            before.period_ns,
+            entry.process.pid.into(),
+            entry.process.start_ticks,
         ];
-        self.file.arm(index, entry.tid, words);
+        self.file.arm(index, thread.tid, words);
     }
 
     /// Clears entry `index`, whose thread is restored or gone.
@@ -195,16 +225,15 @@ impl Journal {
     pub fn entry(&self, index: u32) -> Option<Entry> {
         let (tid, words) = self.file.entry(index)?;
         Some(Entry {
-            tid,
-            start_ticks: words[1],
+            thread: Thread { tid, start_ticks: words[1] },
+            process: Process { pid: words[6] as u32, start_ticks: words[7] },
             before: SchedAttr {
                 policy: words[2] as u32,
                 nice: (words[2] >> 32) as u32 as i32,
                 priority: words[3] as u32,
                 flags: words[4],
                 runtime_ns: words[5],
-                deadline_ns: words[6],
-                period_ns: words[7],
+                ..SchedAttr::default()
             },
             boost_priority: (words[3] >> 32) as u32,
         })
@@ -229,7 +258,13 @@ impl Journal {
     /// the journal meanwhile.
     pub fn restore_all(&self, proc_root: &Path) -> RestoreReport {
         let mut report = RestoreReport::default();
-        for index in 0..ENTRIES {
+        // First the threads that have an entry of their own: the entry of a thread that is gone may
+        // restore the first thread of its process.
+        let is_first = |index: &u32| {
+            self.entry(*index).is_some_and(|entry| entry.thread.tid == entry.process.pid)
+        };
+        let (first, others): (Vec<u32>, Vec<u32>) = (0..ENTRIES).partition(is_first);
+        for index in first.into_iter().chain(others) {
             self.restore(index, proc_root, &mut report);
         }
         report
@@ -244,7 +279,7 @@ impl Journal {
             Ok(Restored::Gone) => report.gone += 1,
             Ok(Restored::NotOurs) => report.not_ours += 1,
             Err(error) => {
-                return report.failed.push(format!("thread {}: {error}", entry.tid));
+                return report.failed.push(format!("thread {}: {error}", entry.thread.tid));
             }
         }
         self.disarm(index);
@@ -264,8 +299,8 @@ mod tests {
 
     fn entry() -> Entry {
         Entry {
-            tid: 4_000_000,
-            start_ticks: 99,
+            thread: Thread { tid: 4_000_000, start_ticks: 99 },
+            process: Process { pid: 3_999_999, start_ticks: 98 },
             before: SchedAttr { nice: -5, runtime_ns: 3_000_000, flags: 1, ..SchedAttr::default() },
             boost_priority: 8,
         }

@@ -129,6 +129,7 @@ fn settle(
 mod tests {
     use super::*;
     use crate::boosts::journal::Entry;
+    use crate::boosts::thread::{Process, Thread};
     use crate::{place, run_dir};
     use paracord_sys::affinity::CpuMask;
     use paracord_sys::sched::SchedAttr;
@@ -145,8 +146,12 @@ mod tests {
         std::fs::create_dir(&dir).unwrap();
         put("sys/kernel/random/boot_id", "01234567-89ab-cdef-0123-456789abcdef\n");
         put("4000000/task/4000000/stat", "no stat at all");
-        let boost =
-            |tid| Entry { tid, start_ticks: 99, before: SchedAttr::default(), boost_priority: 8 };
+        let boost = |tid| Entry {
+            thread: Thread { tid, start_ticks: 99 },
+            process: Process { pid: tid, start_ticks: 99 },
+            before: SchedAttr::default(),
+            boost_priority: 8,
+        };
         let place =
             |tid| place::Entry { tid, start_ticks: 99, before: CpuMask::ALL, given: CpuMask::ALL };
         let journal = Arc::new(run_dir::keep_journals(&dir, &proc_root).unwrap());

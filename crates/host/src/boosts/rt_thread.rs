@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use paracord_policy::{
-    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXT_GONE,
-    PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
+    PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXEC,
+    PC_MSG_EXT_GONE, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
 };
 use paracord_sensor::{Life, Sensor};
 use paracord_sys::sched;
@@ -25,13 +25,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::boosts::actuator::{Action, Actuator, Effect, Message, VcpuTable};
 use crate::boosts::index_set::IndexSet;
 use crate::boosts::journal_file::ENTRIES;
-use crate::boosts::thread::{Level, Thread};
+use crate::boosts::thread::{Level, Process, Thread};
 use crate::settings::RtSettings;
 use crate::wake::{clear_wake, eventfd, wake};
 
 /// How long the start of the thread, or two rounds of its loop, may take before the thread counts
 /// as stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Name of the thread.
+pub const RT_THREAD: &str = "paracord-rt";
 
 const STOP: u32 = 1;
 /// Request to have the policy evaluate every vCPU, because a configuration has changed.
@@ -104,22 +107,25 @@ impl RtShared {
 /// causes no VM exits, so only the tick evaluates it while it runs.
 const IO_TICK: Duration = Duration::from_millis(10);
 
-/// The sensor's records, with the start time of each thread from procfs. The daemon stores the
-/// start time of a thread before it makes the record of this thread ready.
+/// The sensor's records, with the start times of each thread and of its process from procfs. The
+/// daemon stores these times before it makes the record of the thread ready.
 pub struct SensorTable {
     sensor: Arc<Sensor>,
     start_ticks: Vec<AtomicU64>,
+    process_ticks: Vec<AtomicU64>,
 }
 
 impl SensorTable {
     /// Creates a table without start times.
     pub fn new(sensor: Arc<Sensor>) -> SensorTable {
-        SensorTable { sensor, start_ticks: (0..ENTRIES).map(|_| AtomicU64::new(0)).collect() }
+        let none = || (0..ENTRIES).map(|_| AtomicU64::new(0)).collect();
+        SensorTable { sensor, start_ticks: none(), process_ticks: none() }
     }
 
-    /// Stores the start time of the thread of vCPU `index`.
-    pub fn set_start(&self, index: u32, ticks: u64) {
+    /// Stores the start times of the thread of vCPU `index`, and of its process.
+    pub fn set_start(&self, index: u32, ticks: u64, process_ticks: u64) {
         self.start_ticks[index as usize].store(ticks, Ordering::Release);
+        self.process_ticks[index as usize].store(process_ticks, Ordering::Release);
     }
 
     /// The start time of the thread of vCPU `index`.
@@ -142,6 +148,12 @@ impl VcpuTable for SensorTable {
     fn live_thread(&self, index: u32) -> Option<Thread> {
         let vcpu = self.sensor.vcpus().get(index).filter(|vcpu| vcpu.life() == Life::Ready)?;
         Some(Thread { tid: vcpu.tid(), start_ticks: self.start_of(index) })
+    }
+
+    fn process(&self, index: u32) -> Process {
+        let pid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tgid());
+        let start_ticks = self.process_ticks[index as usize].load(Ordering::Acquire);
+        Process { pid, start_ticks }
     }
 
     fn is_refused(&self, index: u32) -> bool {
@@ -174,7 +186,7 @@ impl RtThread {
         let (report, started) = sync_channel(1);
         let priority = settings.actuator_priority;
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("paracord-rt".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name(RT_THREAD.into()).spawn(move || {
             if let Err(error) = sched::become_realtime(priority) {
                 let _ = report.send(Err(error));
                 return;
@@ -292,10 +304,11 @@ impl Loop<'_> {
                 }
                 kind => {
                     lives_changed.set(true);
-                    if kind != PC_MSG_GONE {
-                        return;
+                    match kind {
+                        PC_MSG_GONE => Action::Gone,
+                        PC_MSG_EXEC => Action::Exec,
+                        _ => return,
                     }
-                    Action::Gone
                 }
             };
             actuator.borrow_mut().take(Message {

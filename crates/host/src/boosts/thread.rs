@@ -19,3 +19,13 @@ pub struct Thread {
     /// Start time, clock ticks since boot.
     pub start_ticks: u64,
 }
+
+/// The process of a thread. A thread that calls execve(2) takes the ID and the start time of the
+/// process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// ID of the process and of its first thread.
+    pub pid: u32,
+    /// Start time, clock ticks since boot.
+    pub start_ticks: u64,
+}

@@ -32,7 +32,7 @@ impl Vms {
 
     fn adopt_io(&mut self, pid: u32, looks: &mut usize, changes: &mut Vec<Change>) {
         let Some(vm) = self.by_pid.get(&pid).filter(|vm| vm.config.io) else { return };
-        let (sensor, uid) = (&self.sensor, vm.identity.uid);
+        let (sensor, uid, process_ticks) = (&self.sensor, vm.identity.uid, vm.identity.start_ticks);
         let mut room = io_threads::room(&self.io, pid, uid);
         if room == 0 {
             return;
@@ -53,7 +53,7 @@ impl Vms {
                 }
             };
             let index = record.index();
-            self.table.set_start(index, start_ticks);
+            self.table.set_start(index, start_ticks, process_ticks);
             tracing::debug!(vm = vm.identity.name, tid, name, "VMM's thread found");
             self.io.insert(index, IoThread { tid, pid, uid, name });
             changes.push(Change::IoThreadAdded(NewThread { index, tid, pid }));

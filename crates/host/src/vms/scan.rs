@@ -86,7 +86,7 @@ impl Vms {
             vm.io_gone = vm.io_gone.plus(IoTotals::of(&vcpu.counters()));
         }
         vm.vcpus.insert(index, vcpu_id);
-        self.table.set_start(index, start_ticks);
+        self.table.set_start(index, start_ticks, vm.identity.start_ticks);
         tracing::debug!(vm = vm.identity.name, vcpu_id, tid, "vCPU found");
         told.push_back(Change::VcpuAdded { vcpu_id, thread: NewThread { index, tid, pid } });
     }

@@ -12,7 +12,7 @@ use crate::boosts::thread::Level;
 
 /// The level of the boost that a thread has now.
 fn level_now(entry: &Entry) -> Level {
-    match sched::get(entry.tid) {
+    match sched::get(entry.thread.tid) {
         Ok(now) if now.priority == entry.boost_priority => Level::Full,
         _ => Level::Interrupt,
     }
@@ -32,7 +32,8 @@ impl Actuator {
             if self.owed[index as usize] {
                 continue;
             }
-            if table.live_thread(index).is_none_or(|thread| thread.tid != entry.tid) {
+            let tid = entry.thread.tid;
+            if table.live_thread(index).is_none_or(|thread| thread.tid != tid) {
                 bump(&self.stats.gone);
                 self.clear(index, held);
                 changed(index);
@@ -42,14 +43,10 @@ impl Actuator {
             match entry.restore() {
                 Ok(Restored::Done) => {
                     self.journal.disarm(index);
-                    let tid = entry.tid;
                     self.boosted[index as usize] = Some(Held::Scheduler { tid, level });
                 }
-                Ok(Restored::Gone) => {
-                    bump(&self.stats.gone);
-                    self.clear(index, held);
-                    changed(index);
-                }
+                // The thread is calling execve(2), see `unboost`.
+                Ok(Restored::Gone) => self.owed[index as usize] = true,
                 Ok(Restored::NotOurs) => {
                     bump(&self.stats.changed_by_others);
                     self.clear(index, held);

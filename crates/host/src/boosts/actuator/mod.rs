@@ -38,7 +38,7 @@ enum Held {
 impl Held {
     fn tid(&self) -> u32 {
         match self {
-            Held::Realtime(entry) => entry.tid,
+            Held::Realtime(entry) => entry.thread.tid,
             Held::Scheduler { tid, .. } => *tid,
         }
     }
@@ -60,6 +60,10 @@ pub struct Actuator {
     boosted: Vec<Option<Held>>,
     /// Marks boosts that are over, but whose thread could not be restored. Each tick tries again.
     owed: Vec<bool>,
+    /// The last entry of each index, until a message says that its thread has ended or has called
+    /// execve(2). In the latter case, the thread may still be real-time although its boost counts as
+    /// ended: under its former ID, the thread could not be restored.
+    last: Vec<Option<Entry>>,
 }
 
 impl Actuator {
@@ -76,6 +80,7 @@ impl Actuator {
             order: Vec::with_capacity(ENTRIES as usize),
             boosted: vec![None; ENTRIES as usize],
             owed: vec![false; ENTRIES as usize],
+            last: vec![None; ENTRIES as usize],
         }
     }
 
@@ -145,10 +150,13 @@ impl Actuator {
             bump(&self.stats.errors);
             return;
         };
-        if waiting.replace(message).is_some() {
-            bump(&self.stats.coalesced);
-        } else {
-            self.order.push(message.index);
+        match waiting.replace(message) {
+            None => self.order.push(message.index),
+            // Only this message contains the ID that the thread has now.
+            Some(Message { action: Action::Exec, index, tid, .. }) => {
+                self.forget_as(index, tid);
+            }
+            Some(_) => bump(&self.stats.coalesced),
         }
     }
 
@@ -161,7 +169,11 @@ impl Actuator {
             let acted = match message.action {
                 Action::Boost(level) => self.boost(table, index, message.tid, level),
                 Action::Unboost => self.unboost(table, index),
-                Action::Gone => self.forget(index),
+                Action::Gone => {
+                    self.last[index as usize] = None;
+                    self.forget(index)
+                }
+                Action::Exec => self.forget_as(index, message.tid),
             };
             if acted {
                 self.stats.carried_out(now_ns().saturating_sub(message.decided_ns));
@@ -187,11 +199,23 @@ impl Actuator {
     }
 
     /// Drops the waiting messages, and restores every thread that is boosted or clamped.
+    ///
+    /// If a thread could not be restored under its ID, its entry stays: the supervisor restores it
+    /// if it has called execve(2) ([`Entry::restore_checked`]).
     pub fn restore_all(&mut self, table: &impl VcpuTable) {
         self.order.clear();
-        self.waiting.fill(None);
         for index in 0..ENTRIES {
-            self.unboost(table, index);
+            let waiting = self.waiting[index as usize].take();
+            if let Some(Message { action: Action::Exec, tid, .. }) = waiting {
+                self.forget_as(index, tid);
+            }
+            let is_gone = self.boosted[index as usize].is_some_and(|held| match held {
+                Held::Realtime(entry) => matches!(entry.restore(), Ok(Restored::Gone)),
+                Held::Scheduler { .. } => false,
+            });
+            if !is_gone {
+                self.unboost(table, index);
+            }
             self.end_request(table, index);
         }
     }
@@ -265,12 +289,8 @@ impl Actuator {
         if before.runtime_ns == self.default_slice_ns {
             before.runtime_ns = 0;
         }
-        let entry = Entry {
-            tid: thread.tid,
-            start_ticks: thread.start_ticks,
-            before,
-            boost_priority: self.priority,
-        };
+        let (process, boost_priority) = (table.process(index), self.priority);
+        let entry = Entry { thread, process, before, boost_priority };
         self.journal.arm(index, &entry);
         let given = SchedAttr::realtime(policy::RR, entry.priority_at(level));
         if let Err(error) = sched::set(thread.tid, &given) {
@@ -278,6 +298,7 @@ impl Actuator {
             self.stats.failed(&error);
             return false;
         }
+        self.last[index as usize] = Some(entry);
         if live().is_none() {
             // The thread ended between the check and the call, and its tid may name another thread
             // by now. This other thread gets back the attributes that were read above.
@@ -301,13 +322,13 @@ impl Actuator {
         if level == Level::Interrupt || lower == entry.boost_priority {
             return;
         }
-        match sched::get(entry.tid) {
+        match sched::get(entry.thread.tid) {
             Ok(now) if now.policy == policy::RR && now.priority == lower => {}
             Ok(_) => return, // raised already, or changed by somebody else
             Err(error) => return self.stats.failed(&error),
         }
         let given = SchedAttr::realtime(policy::RR, entry.boost_priority);
-        match sched::set(entry.tid, &given) {
+        match sched::set(entry.thread.tid, &given) {
             Ok(()) => bump(&self.stats.raised),
             Err(error) => self.stats.failed(&error),
         }
@@ -317,28 +338,60 @@ impl Actuator {
         let Some(held) = self.boosted[index as usize] else { return false };
         if table.live_thread(index).is_none_or(|thread| thread.tid != held.tid()) {
             bump(&self.stats.gone);
-        } else if let Err(error) = self.give_back(&held) {
-            // The thread is still real-time. Its journal entry stays, because a later attempt must
-            // know the attributes that the thread had.
-            self.stats.failed(&error);
-            self.owed[index as usize] = true;
-            return false;
+            self.clear(index, held);
+            return true;
         }
-        self.clear(index, held);
-        true
+        match self.give_back(&held, held.tid()) {
+            // A thread that ends is no longer live by now. So this one is calling execve(2), and its
+            // message is about to come.
+            Ok(Restored::Gone) => {}
+            Ok(Restored::Done | Restored::NotOurs) => {
+                self.clear(index, held);
+                return true;
+            }
+            Err(error) => self.stats.failed(&error),
+        }
+        // The thread is still real-time. Its journal entry stays, because a later attempt must know
+        // the attributes that the thread had.
+        self.owed[index as usize] = true;
+        false
     }
 
-    fn give_back(&self, held: &Held) -> std::io::Result<()> {
+    /// Gives a thread, whose ID is `tid` now, the attributes that it had before its boost.
+    fn give_back(&self, held: &Held, tid: u32) -> std::io::Result<Restored> {
         let Held::Realtime(entry) = held else {
             bump(&self.stats.unboosts);
-            return Ok(());
+            return Ok(Restored::Done);
         };
-        bump(match entry.restore()? {
-            Restored::Done => &self.stats.unboosts,
-            Restored::Gone => &self.stats.gone,
-            Restored::NotOurs => &self.stats.changed_by_others,
-        });
-        Ok(())
+        let restored = entry.restore_as(tid)?;
+        match restored {
+            Restored::Done => bump(&self.stats.unboosts),
+            Restored::NotOurs => bump(&self.stats.changed_by_others),
+            Restored::Gone => {}
+        }
+        Ok(restored)
+    }
+
+    /// Forgets a thread that has called execve(2), and has the ID `tid` since then: that of its
+    /// process.
+    fn forget_as(&mut self, index: u32, tid: u32) -> bool {
+        let last = self.last[index as usize].take();
+        let is_boosted = self.boosted[index as usize].is_some();
+        let changed = self.forget(index);
+        let Some(entry) = last.filter(|entry| entry.process.pid == tid) else { return changed };
+        match self.give_back(&Held::Realtime(entry), tid) {
+            // The boost came after the thread had lost its former ID, and has met another thread.
+            Ok(Restored::NotOurs) if is_boosted => {
+                let _ = entry.restore();
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.stats.failed(&error);
+                // The next start of the daemon tries again.
+                self.journal.arm(index, &entry);
+            }
+        }
+        changed
     }
 
     fn forget(&mut self, index: u32) -> bool {
