@@ -26,6 +26,7 @@ pub mod config;
 pub mod control;
 pub mod counters;
 pub mod daemon;
+mod daemon_end;
 pub mod doctor;
 mod followers;
 pub mod handle;

@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 
 use crate::boosts::journal::{Journal, RestoreReport};
 use crate::boosts::uclamp;
+use crate::daemon_end::{RtEnd, has_ended, inherited_pipe, is_closed};
 use crate::place::PlaceJournal;
 use crate::run_dir::{RunDir, RunDirError, keep_journals, remove_journal, uclamp_path};
 use crate::scheduler::imports;
@@ -196,7 +197,7 @@ impl Supervisor<'_> {
             }
             restarts += 1;
             info!("starting the daemon again in {} ms", backoff.as_millis());
-            if self.wait(None, Some(backoff)) == Event::End {
+            if self.wait(&[], Some(backoff)) == Event::End {
                 return Ok(());
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -216,15 +217,45 @@ impl Supervisor<'_> {
         report
     }
 
+    /// Runs the daemon until it has ended.
+    ///
+    /// On a busy host, it may take seconds until the kernel has ended a daemon that was killed: its
+    /// ordinary threads need CPU time to end, and boosted vCPUs may leave them little. So the threads
+    /// that the daemon has changed are restored in two steps before that:
+    ///
+    /// - When the daemon's real-time thread has ended, no thread is boosted any more. Its end takes
+    ///   little time, and is seen since Linux 6.9 (PIDFD_THREAD).
+    /// - When all threads of the daemon have stopped for good, the kernel closes the daemon's files.
+    ///   One of them is the write end of a pipe.
     fn run_once(&self, command: &impl Fn() -> Command) -> Result<ExitStatus, SupervisorError> {
         let lock = self.run_dir.share_lock().map_err(system("duplicating the lock"))?;
+        let (stopped, theirs) = inherited_pipe().map_err(system("pipe to the daemon"))?;
         let mut child = command().stdin(lock).spawn().map_err(system("starting the daemon"))?;
+        drop(theirs);
+        let (mut stopped, mut rt) = (Some(stopped), RtEnd::Sought);
         let pidfd = Pid::from_raw(child.id() as i32)
             .ok_or(rustix::io::Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .map_err(|e| system("pidfd of the daemon")(e.into()))?;
         loop {
-            match self.wait(Some(&pidfd), None) {
+            if stopped.as_ref().is_some_and(is_closed) {
+                stopped = None;
+                let report = self.restore();
+                if report != RestoreReport::default() {
+                    tell("the daemon has stopped", &report);
+                }
+            }
+            rt = rt.look(self.proc_root, child.id());
+            if let RtEnd::Awaited(fd) = &rt {
+                if has_ended(fd) {
+                    rt = RtEnd::Known;
+                    let report = self.journal.restore_all(self.proc_root);
+                    if report != RestoreReport::default() {
+                        tell("the daemon boosts nothing any more", &report);
+                    }
+                }
+            }
+            match self.wait(&[Some(&pidfd), stopped.as_ref(), rt.fd()], rt.patience()) {
                 Event::Ended => return child.wait().map_err(system("waiting for the daemon")),
                 Event::Reload => {
                     let _ = pidfd_send_signal(&pidfd, Signal::HUP);
@@ -240,7 +271,7 @@ impl Supervisor<'_> {
         let start = Instant::now();
         while start.elapsed() < STOP_PATIENCE {
             let left = STOP_PATIENCE.saturating_sub(start.elapsed());
-            if self.wait(Some(pidfd), Some(left)) == Event::Ended {
+            if self.wait(&[Some(pidfd)], Some(left)) == Event::Ended {
                 let status = child.wait().map_err(system("waiting for the daemon"))?;
                 // The daemon was told to end. Death by a signal or a panic counts as success, so
                 // that the daemon is not started again. Any other exit status is returned as it is.
@@ -253,7 +284,7 @@ impl Supervisor<'_> {
         let killed = Instant::now();
         while killed.elapsed() < KILL_PATIENCE {
             let left = KILL_PATIENCE.saturating_sub(killed.elapsed());
-            if self.wait(Some(pidfd), Some(left)) == Event::Ended {
+            if self.wait(&[Some(pidfd)], Some(left)) == Event::Ended {
                 child.wait().map_err(system("waiting for the daemon"))?;
                 return Ok(ExitStatus::default());
             }
@@ -264,14 +295,16 @@ impl Supervisor<'_> {
         Ok(ExitStatus::default())
     }
 
-    fn wait(&self, pidfd: Option<&OwnedFd>, timeout: Option<Duration>) -> Event {
+    /// Waits for a signal, or until something happens to one of `others`. The first of them is the
+    /// pidfd of the daemon.
+    fn wait(&self, others: &[Option<&OwnedFd>], timeout: Option<Duration>) -> Event {
         let timeout = timeout
             .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
         let mut fds = vec![
             PollFd::new(&self.signals.end, PollFlags::IN),
             PollFd::new(&self.signals.reload, PollFlags::IN),
         ];
-        fds.extend(pidfd.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
+        fds.extend(others.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::IN)));
         let _ = poll(&mut fds, timeout.as_ref());
         let ended = fds.get(2).is_some_and(|fd| fd.revents().contains(PollFlags::IN));
         if ended {
