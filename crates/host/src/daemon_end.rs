@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How the supervisor learns early that the daemon is about to end.
+//! How the supervisor learns that the daemon boosts nothing any more, before the daemon has ended.
 
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use paracord_sys::proc;
 use rustix::fd::OwnedFd;
-use rustix::io::FdFlags;
-use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::boosts::rt_thread::RT_THREAD;
 
-/// Interval at which the daemon's real-time thread is looked for after the daemon's start.
-const SEEK_EVERY: Duration = Duration::from_millis(200);
+/// Interval at which the daemon's real-time thread is looked for after the daemon's start. It
+/// starts once the BPF programs are loaded, or when KVM comes.
+const SEEK_EVERY: Duration = Duration::from_secs(1);
 
 /// What the supervisor knows of the end of the daemon's real-time thread.
 pub enum RtEnd {
@@ -22,7 +20,7 @@ pub enum RtEnd {
     Sought,
     /// The descriptor of the thread is readable when the thread has ended.
     Awaited(OwnedFd),
-    /// The thread has ended, or its end cannot be seen.
+    /// The thread has ended, or its end cannot be seen (before Linux 6.9).
     Known,
 }
 
@@ -30,10 +28,12 @@ impl RtEnd {
     /// Looks for the thread in process `pid`, unless it was found.
     pub fn look(self, proc_root: &Path, pid: u32) -> RtEnd {
         let RtEnd::Sought = self else { return self };
-        let Some(tid) = thread_of_name(proc_root, pid, RT_THREAD) else { return RtEnd::Sought };
+        let is_rt = |tid: &u32| proc::comm(proc_root, *tid).is_ok_and(|name| name == RT_THREAD);
+        let found = proc::threads(proc_root, pid).ok().and_then(|mut tids| tids.find(is_rt));
+        let Some(tid) = found else { return RtEnd::Sought };
         // PIDFD_THREAD (include/uapi/linux/pidfd.h), which rustix does not know.
         let of_thread = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
-        let opened = Pid::from_raw(tid).and_then(|tid| pidfd_open(tid, of_thread).ok());
+        let opened = Pid::from_raw(tid as i32).and_then(|tid| pidfd_open(tid, of_thread).ok());
         opened.map_or(RtEnd::Known, RtEnd::Awaited)
     }
 
@@ -48,36 +48,45 @@ impl RtEnd {
     }
 }
 
-/// The ID of the thread of process `pid` with this name.
-fn thread_of_name(proc_root: &Path, pid: u32, name: &str) -> Option<i32> {
-    let threads = std::fs::read_dir(proc_root.join(format!("{pid}/task"))).ok()?;
-    threads.flatten().find_map(|thread| {
-        let comm = std::fs::read_to_string(thread.path().join("comm")).ok()?;
-        (comm.trim_end() == name).then(|| thread.file_name().to_str()?.parse().ok()).flatten()
-    })
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
 
-/// Whether the process or thread of a pidfd has ended.
-pub fn has_ended(pidfd: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::IN)
-}
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Makes a pipe. A child process that is started while the second end, the one for writing, is open
-/// inherits this end.
-///
-/// # Errors
-/// If no file descriptor is left.
-pub fn inherited_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::fcntl_setfd(&write, FdFlags::empty())?;
-    Ok((read, write))
-}
+    use super::*;
 
-/// Whether the other end of a pipe, into which nothing is written, is closed.
-pub fn is_closed(pipe: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pipe, PollFlags::empty())];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
+    fn is_readable(fd: &OwnedFd, seconds: i64) -> bool {
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+    }
+
+    /// A thread of this process stands in for the daemon's. The process itself goes on.
+    #[test]
+    fn the_end_of_the_real_time_thread_is_seen_although_its_process_goes_on() {
+        let (proc_root, pid) = (Path::new("/proc"), std::process::id());
+        assert!(matches!(RtEnd::Sought.look(proc_root, pid), RtEnd::Sought));
+        let (begin, begun) = channel();
+        let (end, ends) = channel::<()>();
+        let body = move || {
+            begin.send(()).unwrap();
+            let _ = ends.recv();
+        };
+        let thread = std::thread::Builder::new().name(RT_THREAD.into()).spawn(body).unwrap();
+        begun.recv().unwrap();
+        let found = RtEnd::Sought.look(proc_root, pid);
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let version: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).collect();
+        if version < vec![6, 9] {
+            assert!(matches!(found, RtEnd::Known), "Linux {release} has no PIDFD_THREAD");
+        } else {
+            let fd = found.fd().unwrap();
+            assert!(!is_readable(fd, 0));
+            drop(end);
+            assert!(is_readable(fd, 10));
+            return thread.join().unwrap();
+        }
+        drop(end);
+        thread.join().unwrap();
+    }
 }

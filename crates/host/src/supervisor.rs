@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 
 use crate::boosts::journal::{Journal, RestoreReport};
 use crate::boosts::uclamp;
-use crate::daemon_end::{RtEnd, has_ended, inherited_pipe, is_closed};
+use crate::daemon_end::RtEnd;
 use crate::place::PlaceJournal;
 use crate::run_dir::{RunDir, RunDirError, keep_journals, remove_journal, uclamp_path};
 use crate::scheduler::imports;
@@ -220,42 +220,27 @@ impl Supervisor<'_> {
     /// Runs the daemon until it has ended.
     ///
     /// On a busy host, it may take seconds until the kernel has ended a daemon that was killed: its
-    /// ordinary threads need CPU time to end, and boosted vCPUs may leave them little. So the threads
-    /// that the daemon has changed are restored in two steps before that:
-    ///
-    /// - When the daemon's real-time thread has ended, no thread is boosted any more. Its end takes
-    ///   little time, and is seen since Linux 6.9 (PIDFD_THREAD).
-    /// - When all threads of the daemon have stopped for good, the kernel closes the daemon's files.
-    ///   One of them is the write end of a pipe.
+    /// ordinary threads need CPU time to end, and boosted vCPUs may leave them little. But only the
+    /// daemon's real-time thread boosts, and its end takes little time. So boosts end when this thread
+    /// has ended.
     fn run_once(&self, command: &impl Fn() -> Command) -> Result<ExitStatus, SupervisorError> {
         let lock = self.run_dir.share_lock().map_err(system("duplicating the lock"))?;
-        let (stopped, theirs) = inherited_pipe().map_err(system("pipe to the daemon"))?;
         let mut child = command().stdin(lock).spawn().map_err(system("starting the daemon"))?;
-        drop(theirs);
-        let (mut stopped, mut rt) = (Some(stopped), RtEnd::Sought);
+        let mut rt = RtEnd::Sought;
         let pidfd = Pid::from_raw(child.id() as i32)
             .ok_or(rustix::io::Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .map_err(|e| system("pidfd of the daemon")(e.into()))?;
         loop {
-            if stopped.as_ref().is_some_and(is_closed) {
-                stopped = None;
-                let report = self.restore();
-                if report != RestoreReport::default() {
-                    tell("the daemon has stopped", &report);
-                }
-            }
             rt = rt.look(self.proc_root, child.id());
-            if let RtEnd::Awaited(fd) = &rt {
-                if has_ended(fd) {
+            match self.wait(&[Some(&pidfd), rt.fd()], rt.patience()) {
+                Event::RtEnded => {
                     rt = RtEnd::Known;
                     let report = self.journal.restore_all(self.proc_root);
                     if report != RestoreReport::default() {
                         tell("the daemon boosts nothing any more", &report);
                     }
                 }
-            }
-            match self.wait(&[Some(&pidfd), stopped.as_ref(), rt.fd()], rt.patience()) {
                 Event::Ended => return child.wait().map_err(system("waiting for the daemon")),
                 Event::Reload => {
                     let _ = pidfd_send_signal(&pidfd, Signal::HUP);
@@ -295,8 +280,7 @@ impl Supervisor<'_> {
         Ok(ExitStatus::default())
     }
 
-    /// Waits for a signal, or until something happens to one of `others`. The first of them is the
-    /// pidfd of the daemon.
+    /// Waits for a signal, or for the end of one of `others`: the daemon, and its real-time thread.
     fn wait(&self, others: &[Option<&OwnedFd>], timeout: Option<Duration>) -> Event {
         let timeout = timeout
             .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
@@ -306,9 +290,11 @@ impl Supervisor<'_> {
         ];
         fds.extend(others.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::IN)));
         let _ = poll(&mut fds, timeout.as_ref());
-        let ended = fds.get(2).is_some_and(|fd| fd.revents().contains(PollFlags::IN));
-        if ended {
+        let ended = |n: usize| fds.get(n).is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        if ended(2) {
             Event::Ended
+        } else if ended(3) {
+            Event::RtEnded
         } else if take_signal(&self.signals.end) {
             Event::End
         } else if take_signal(&self.signals.reload) {
@@ -325,6 +311,7 @@ const PANIC_EXIT: i32 = 101;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
     Ended,
+    RtEnded,
     End,
     Reload,
     Nothing,

@@ -200,8 +200,8 @@ impl Actuator {
 
     /// Drops the waiting messages, and restores every thread that is boosted or clamped.
     ///
-    /// If a thread could not be restored under its ID, its entry stays: the supervisor restores it
-    /// if it has called execve(2) ([`Entry::restore_checked`]).
+    /// The entry of a thread that is not live any more stays. If the thread has called execve(2), the
+    /// supervisor restores it ([`Entry::restore_checked`]).
     pub fn restore_all(&mut self, table: &impl VcpuTable) {
         self.order.clear();
         for index in 0..ENTRIES {
@@ -209,11 +209,7 @@ impl Actuator {
             if let Some(Message { action: Action::Exec, tid, .. }) = waiting {
                 self.forget_as(index, tid);
             }
-            let is_gone = self.boosted[index as usize].is_some_and(|held| match held {
-                Held::Realtime(entry) => matches!(entry.restore(), Ok(Restored::Gone)),
-                Held::Scheduler { .. } => false,
-            });
-            if !is_gone {
+            if table.live_thread(index).is_some() {
                 self.unboost(table, index);
             }
             self.end_request(table, index);
