@@ -10,13 +10,13 @@ from paracord_lab import machine, rust
 
 # Some of them have limits in time, so other work on this machine can disturb them.
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
-# Package, test target, tests in it: a test that cargo does not find any more is noticed by its number.
+# Package, test target.
 SUITES = (
-    ("paracord-sensor", "kernel", 12),
-    ("paracord-sensor", "pelt", 1),
-    ("paracord-host", "actuator", 11),
-    ("paracord-host", "daemon", 2),
-    ("paracord-stand-in", "kills", 7),
+    ("paracord-sensor", "kernel"),
+    ("paracord-sensor", "pelt"),
+    ("paracord-host", "actuator"),
+    ("paracord-host", "daemon"),
+    ("paracord-stand-in", "kills"),
 )
 # Nothing else needs an exact estimate of a load. Other tests kill the daemon, too, though not at each step.
 LONG = {"pelt", "kills"}
@@ -25,8 +25,14 @@ STAND_IN = "paracord-stand-in"
 
 def executables():
     """Test target or program -> its executable, built with the same profile as `cargo test` does."""
-    chosen = [word for package, target, _ in SUITES for word in ("-p", package, "--test", target)]
+    chosen = [word for package, target in SUITES for word in ("-p", package, "--test", target)]
     return rust.test_executables(*chosen)
+
+
+def marked(package, target):
+    """Number of tests that the source marks: one that cargo does not build is noticed by it."""
+    source = Path("crates", package.removeprefix("paracord-"), "tests", f"{target}.rs").read_text()
+    return len(re.findall(r"^#\[ignore\b", source, re.MULTILINE))
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +47,11 @@ def host():
 
 
 @pytest.mark.parametrize(
-    ("package", "target", "count"),
+    ("package", "target"),
     [pytest.param(*suite, marks=[pytest.mark.long] if suite[1] in LONG else []) for suite in SUITES],
     ids=lambda v: str(v),
 )
-def test_as_root_on_the_lab_kernel(host, suites, package, target, count):
+def test_as_root_on_the_lab_kernel(host, suites, package, target):
     program = host.put(suites[target], target)
     stand_in = host.put(suites[STAND_IN], STAND_IN)
     result = host.run(
@@ -56,4 +62,4 @@ def test_as_root_on_the_lab_kernel(host, suites, package, target, count):
     print(result.out)
     assert result.rc == 0, result.out[-3000:]
     passed = re.search(r"test result: ok\. (\d+) passed", result.out)
-    assert passed and int(passed.group(1)) == count
+    assert passed and int(passed.group(1)) == marked(package, target) > 0
