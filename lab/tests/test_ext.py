@@ -4,7 +4,7 @@
 import json
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +46,10 @@ def host():
 
 
 @pytest.mark.needs("bpftool")
-def test_no_program_comes_near_the_verifiers_limit(host):
+@pytest.mark.parametrize("kick", [True, False], ids=["kick", "without-kick"])
+def test_no_program_comes_near_the_verifiers_limit(host, kick):
     """A million instructions; half a million take longer to follow than users of a busy host wait."""
-    with scheduling(host):
+    with nullcontext() if kick else kick_described_wrongly(host), scheduling(host):
         followed = bpf_stats.verified(host)
     assert {"ext_select_cpu", "ext_dispatch", "ext_tick", "sensor_exit"} <= set(followed)
     assert max(followed.values()) < 100_000, followed
