@@ -90,8 +90,9 @@ class SchedSoak(Scenario):
                     killed += 1
             finally:
                 every = " ".join(f"-{job.pid} {job.pid}" for job in jobs)
-                end = f"kill -KILL -- {every}; pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}"
-                host.run(end, timeout=120, check=False, urgent=True)
+                # dash's kill does not know "--".
+                end = f"kill -KILL {every}; pkill -KILL stress-ng; sleep 1; echo 1 > {CPU}"
+                host.run(end, timeout=120, urgent=True)
         said = session.daemon.job.err()
         lost = sched_ext.state(host) != "enabled"
         return {
