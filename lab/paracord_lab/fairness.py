@@ -79,10 +79,7 @@ def groups(host, weights: Mapping[str, int]) -> Iterator[None]:
     try:
         yield
     finally:
-        events = " ".join(f"{CGROUPS}/{name}/cgroup.events" for name in weights)
-        # On a busy host, it takes a while until killed tasks have ended.
-        wait = f"for i in $(seq 100); do grep -qh 'populated 1' {events} || break; sleep 0.2; done"
-        host.run(f"{wait}; rmdir {made}", timeout=60)
+        host.run(f"sleep 0.5; rmdir {made}")
 
 
 def member(group: str) -> str:
