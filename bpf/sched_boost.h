@@ -285,7 +285,7 @@ __noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
 	struct pc_task *t;
 	u32 cpu;
 
-	if (!PC_CAN_KICK || !p || !rq || is_pinned(p) || !describes_cpumask())
+	if (!p || !rq || is_pinned(p) || !describes_cpumask())
 		return -1;
 	/*
 	 * If the CPU was not taken just now, it was taken by a task of the stop class, which ext_cpu_release does not record, or

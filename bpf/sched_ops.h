@@ -137,7 +137,6 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	level = task_level(t);
 	if (level) {
-		/* Without PC_CAN_KICK, cpu_instead() does not use `p`, and the compiler would pass any value. */
 		other = PC_CAN_KICK && enq_flags & SCX_ENQ_REENQ ? cpu_instead(p, cpu) : -1;
 		if (other >= 0) {
 			insert_local(p, t, other, rq->slice_ns, enq_flags | SCX_ENQ_PREEMPT);
