@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. Another thread of a VMM gets a record if the
- * daemon names it. The daemon names threads that work for the only VM of their VMM, and for which the VM waits. Such a thread is
- * boosted when it wakes, as a vCPU is, and has budgets of the same kinds.
+ * Assigns vCPU records to threads. A vCPU thread gets its record at its first VM exit. Any other thread of a VMM gets a record
+ * only if the daemon requests one for it. The daemon does so if the VMM runs only one VM, the thread works for this VM, and the
+ * VM waits for the thread. Like a vCPU thread, such a thread is boosted when it wakes. It has the same kinds of budgets as a vCPU
+ * thread.
  */
 #ifndef PARACORD_BPF_ADOPT_H
 #define PARACORD_BPF_ADOPT_H
 
 /*
- * These declarations are weak, because kernels before 6.2 do not have the functions. Only sensor_adopt() calls them. The loader
- * leaves sensor_adopt() out on kernels before 6.10, which do not let a syscall program look up tasks (crates/sensor/src/load.rs).
+ * These declarations are weak, because kernels before 6.2 do not have these functions. Only sensor_adopt() calls the functions.
+ * The loader does not load sensor_adopt() on kernels before 6.10, because these kernels do not let a syscall program look up
+ * tasks (crates/sensor/src/load.rs).
  */
 #ifndef PC_EXT
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
@@ -18,8 +20,8 @@ void bpf_task_release(struct task_struct *p) __ksym __weak;
 
 /*
  * Charges a user for one more record. *uid becomes PC_UID_OTHERS if there are too many users to count them separately. Return:
- * the counter that was charged; NULL if no counter was charged (root, no limit, quota used up). *refused: whether the user's
- * quota is used up.
+ * the counter that was charged; NULL if the user is root, if there is no limit, or if the user's quota is used up. *refused:
+ * whether the quota is used up.
  */
 static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, bool *refused)
 {
@@ -52,7 +54,10 @@ static __always_inline u32 *charge_user(const struct pc_adoption *a, u32 *uid, b
 	return NULL;
 }
 
-/* Stores in a vCPU record to which vCPU of KVM the record belongs. */
+/*
+ * Links a vCPU record to KVM's vCPU: stores the address and the ID of the struct kvm_vcpu in the record, and adds the address to
+ * the map kvm_vcpus.
+ */
 static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vcpu, u32 index)
 {
 	u64 key = (u64)kvm_vcpu;
@@ -66,8 +71,8 @@ static __always_inline void know_vcpu(struct pc_vcpu *v, struct kvm_vcpu *kvm_vc
 }
 
 /*
- * Gives the current thread a record. Called at a VM exit of a thread that was not switched in as a vCPU. This is the thread's
- * first exit, or any exit of a thread that was refused a record. Return: 0.
+ * Gives the current thread a record. Called at a VM exit of a thread that was not switched in as a vCPU: at the first exit of a
+ * thread, and at each exit of a thread that was refused a record. Return: 0.
  */
 __noinline int adopt_thread(void)
 {
@@ -111,8 +116,9 @@ __noinline int adopt_thread(void)
 	v->run_since_ns = bpf_ktime_get_ns();
 	know_vcpu(v, kvm_vcpu, index);
 	/*
-	 * The daemon may have given the thread a record at the same time. The next exit turns that record into the record of a
-	 * vCPU.
+	 * In the meantime, the daemon may have given the thread a record as a non-vCPU thread (sensor_adopt()). Then keep the
+	 * daemon's record, and free the new one. At a later VM exit of the thread, become_vcpu() turns the daemon's record into
+	 * a vCPU's record.
 	 */
 	if (__sync_val_compare_and_swap(&t->vcpu, 0, index + 1)) {
 		v->kvm_vcpu = 0;
@@ -136,8 +142,8 @@ __noinline int adopt_thread(void)
 
 /*
  * Called at the first VM exit of a thread that the daemon adopted as a non-vCPU thread. The thread keeps its record and its
- * boost, and the daemon turns the record into that of a vCPU. If the user's quota has no room for another vCPU, the thread keeps
- * its record as a non-vCPU thread.
+ * boost, and the daemon turns the record into a vCPU's record. If the user's quota has no room for another vCPU, the thread still
+ * counts as a non-vCPU thread, and keeps its record.
  */
 static __noinline int become_vcpu(u32 index)
 {
@@ -164,11 +170,11 @@ static __noinline int become_vcpu(u32 index)
 }
 
 /*
- * Gives a record to a thread of process `tgid`, on behalf of the daemon. `index`: a free record that the daemon has taken.
- * `found`: whether the thread is alive and had no record.
+ * Gives a record to a thread of process `tgid`, on behalf of the daemon. Members of `call`: `index` is the index of a free record
+ * that the daemon has taken for the thread; `found` tells whether the thread is alive and had no record.
  *
  * A thread that exits sets PF_EXITING, and then clears pc_task.vcpu once (retire()). So if this program and the exit of the
- * thread run at the same time, at least one of them sees what the other one has written.
+ * thread run at the same time, at least one of the two sees what the other one has written.
  */
 SEC("syscall")
 int sensor_adopt(struct pc_adopt_call *call)

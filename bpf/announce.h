@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Regions in the guest's own memory. The guest announces the address of its region to the host through a call that KVM itself
- * answers (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The sensor copies the header of the region, and the daemon checks the copy.
- * The daemon then tells the sensor where the guest lines lie, as guest-physical addresses (pc_vcpu_setup.slot_gpa). The daemon
- * itself never accesses the guest's memory. The functions in host_line.h write the host lines into the region.
+ * Regions in the guest's own memory. The guest announces the address of its region to the host by an MSR write or a hypervisor
+ * call, which KVM itself answers (abi/paracord_abi.h, PARACORD_ANNOUNCE_*). The sensor copies the header of the region, and the
+ * daemon checks the copy. The daemon then tells the sensor where the guest lines lie, as guest-physical addresses
+ * (pc_vcpu_setup.slot_gpa). The daemon itself never accesses the guest's memory. The functions in host_line.h write the host
+ * lines into the region.
  *
- * All programs in this file run in the context of a vCPU thread. If they read user memory, they therefore read the memory of this
- * thread's VMM and of no other process. Page faults are disabled during such a read.
+ * All programs in this file run in the context of a vCPU thread. When they read user memory, they therefore read the memory of
+ * this thread's VMM, and never that of another process. Page faults are disabled during such a read.
  */
 #ifndef PARACORD_BPF_ANNOUNCE_H
 #define PARACORD_BPF_ANNOUNCE_H
 
-/* Minimum interval between two announcements of a VM that are processed. A withdrawal is always processed. */
+/* Minimum interval between two processed announcements of a VM. A withdrawal is always processed. */
 #define PC_ANNOUNCE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_ANNOUNCE_ADDRESS	(~0xfffull)
 
@@ -22,8 +23,8 @@ static __always_inline void note_announcement(struct pc_announcement *a, u64 gpa
 					      u64 now)
 {
 	/*
-	 * Since Linux 7.0, a program at a tracepoint may be preempted. The exchanges below are full barriers on all
-	 * architectures. An atomic addition whose result is not used is not a barrier on all architectures.
+	 * Disable preemption, because since Linux 7.0, a program at a tracepoint may be preempted. Use atomic exchanges: they are
+	 * full barriers on all architectures. An atomic addition whose result is not used is not always a barrier.
 	 */
 	preempt_off();
 	if (__sync_lock_test_and_set(&a->lock, 1)) {
@@ -47,8 +48,8 @@ static __always_inline struct pc_announcement *announcement_of(struct pc_vcpu *v
 	struct pc_vm *vm;
 
 	/*
-	 * Until the daemon has set the vCPU up, the record of the vCPU does not show to which VM the vCPU belongs. The guest will
-	 * repeat the announcement.
+	 * Until the daemon has set up the vCPU, the record of the vCPU does not show to which VM the vCPU belongs. Until then,
+	 * ignore announcements. The guest will repeat them.
 	 */
 	if (READ_ONCE(v->life) != PC_VCPU_READY || !v->setup.may_announce)
 		return NULL;
@@ -91,8 +92,8 @@ static __noinline int announced(u64 value)
 	}
 	WRITE_ONCE(a->looked_ns, now);
 	/*
-	 * Read the generation before the address. If the memory slots change after the first read, the address is never used with
-	 * the new generation.
+	 * Read the generation of the memory slots before translating the address. If the slots change in between, the translated
+	 * address is stored with the old generation, and is therefore never used.
 	 */
 	hva = slots_now(&kvm, &generation) ? memory_at(gpa, &slot_flags) : 0;
 	if (!hva || bpf_probe_read_user(&header, sizeof(header), (void *)hva)) {
@@ -106,10 +107,13 @@ static __noinline int announced(u64 value)
 		return 0;
 	}
 	note_announcement(a, gpa, kvm, &header, now);
-	/* The answer is written into the host line of this vCPU at its next exit. */
+	/*
+	 * The host answers the announcement with the number of the announcement. At the vCPU's next exit, the sensor writes this
+	 * number into the vCPU's host line, which is the part of the vCPU's slot that only the host writes.
+	 */
 	v->line.announcement = header.guest_announcements;
 	v->line.written = PC_HOST_LINE_AGAIN;
-	/* The daemon has checked only the region at region_gpa. */
+	/* Write domains only into the region at region_gpa, because the daemon has checked no other region. */
 	if (writes_guests && v->setup.writes & PC_WRITE_DOMAINS && gpa == v->setup.region_gpa &&
 	    !(slot_flags & PC_KVM_MEM_READONLY))
 		start_domain_pass(v, hva, kvm, generation, header.guest_announcements, now);
@@ -117,8 +121,8 @@ static __noinline int announced(u64 value)
 }
 
 /*
- * x86: the guest's kernel reads or writes an MSR, or tries to. Arguments of the tracepoint: write, ecx, data, exception. If a VMM
- * has asked KVM to pass it the accesses to all unknown MSRs, the VMM handles the exit itself, and KVM does not trace the access.
+ * x86: the guest's kernel has read or written an MSR, or has tried to. Arguments of the tracepoint: write, ecx, data, exception.
+ * If a VMM has asked KVM to forward accesses to unknown MSRs, the VMM handles the exit itself, and KVM does not trace the access.
  */
 SEC("raw_tp/kvm_msr")
 int sensor_announce_msr(u64 *ctx)
@@ -128,7 +132,7 @@ int sensor_announce_msr(u64 *ctx)
 	return announced(ctx[2]);
 }
 
-/* arm64: the guest's kernel makes a hypervisor call. Arguments of the tracepoint: program counter, x0, immediate. */
+/* arm64: the guest's kernel has made a hypervisor call. Arguments of the tracepoint: program counter, x0, immediate. */
 SEC("raw_tp/kvm_hvc_arm64")
 int sensor_announce_hvc(u64 *ctx)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Wakes the worker that serves a guest's counters. If a guest wants its counters changed, it kicks, which causes a VM exit. If a
- * counter overflows, an interrupt causes a VM exit. In both cases, the worker of the CPU on which the vCPU runs is woken. The
- * priority of the worker is higher than that of the vCPU, so the worker runs before the vCPU can enter the guest again.
+ * Wakes the worker threads that serve guests' counters. If a guest has a request for its counters, it causes a VM exit (a kick).
+ * If a counter overflows, an interrupt causes a VM exit. In both cases, the sensor wakes the worker of the CPU on which the vCPU
+ * runs. The priority of the worker is higher than that of the vCPU, so the worker runs before the vCPU can enter the guest again.
  */
 #ifndef PARACORD_BPF_BELL_H
 #define PARACORD_BPF_BELL_H
 
 /*
- * One ring buffer per CPU, for which the worker of this CPU waits. A ring buffer is used because a BPF program can wake the task
- * that waits for it. Each entry is the index of a vCPU.
+ * One ring buffer per CPU. The CPU's worker waits for entries in this ring buffer. Each entry is the index of a vCPU. The map is
+ * a ring buffer because a BPF program can wake the task that waits for the entries of a ring buffer.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -22,8 +22,8 @@ struct {
 } bells SEC(".maps");
 
 /*
- * Wakes the worker if the guest wants its counters changed. Runs in the context of the vCPU thread at every exit, because kernels
- * and architectures differ in how they report the reason for an exit.
+ * Wakes the worker if the guest has a new request for its counters. Called in the context of the vCPU thread. Called at every
+ * exit and not only at kicks, because kernels and architectures differ in how they report the reason for an exit.
  */
 static __noinline int ring_bell(u32 index, u32 cpu)
 {
@@ -40,7 +40,9 @@ static __noinline int ring_bell(u32 index, u32 cpu)
 	if (asked == v->asked || (v->deaf_until_ns && bpf_ktime_get_ns() < v->deaf_until_ns))
 		return 0;
 	ring = bpf_map_lookup_elem(&bells, &cpu);
-	/* If the ring buffer is full, or if no worker waits for it, the guest notices that its request was not served. */
+	/*
+	 * If the ring buffer is full, or if no worker waits for its entries, the guest notices that its request was not served.
+	 */
 	if (ring && !bpf_ringbuf_output(ring, &index, sizeof(index), BPF_RB_FORCE_WAKEUP))
 		v->asked = asked;
 	return 0;

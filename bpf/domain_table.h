@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Writes the host's performance domains into a region in the guest's own memory. The table is the same for all VMs. It lies in the
- * page of the region's header (PARACORD_DOMAIN_OFFSET_BYTES).
+ * Writes the host's table of performance domains into a region in the guest's own memory. The table is the same for all VMs. In
+ * the region, the table lies in the page of the region's header (PARACORD_DOMAIN_OFFSET_BYTES).
  *
- * Each announcement starts a pass over the table. At each of the next exits of the vCPU that made the announcement, one domain in
- * the region is compared with the host's domain, and is overwritten if it differs. A pass ends at the end of the table,
- * PC_HOST_LINE_FRESH_NS after the announcement, or at the withdrawal of the region. The vCPU's next announcement starts another
- * pass. Shortly before each store, the sensor checks that the page still contains the header with the number of the announcement,
- * and that the memory slots have not changed (host_line.h). So the sensor need not remember what it has written before.
+ * Each announcement starts a pass over the table. The sensor makes this pass at the next exits of the vCPU that made the
+ * announcement. At each of these exits, the sensor compares one domain in the region with the host's domain, and overwrites the
+ * domain in the region if it differs. A pass ends when it reaches the end of the table, when PC_HOST_LINE_FRESH_NS have passed
+ * since the announcement, or when the region is withdrawn. The vCPU's next announcement starts another pass. Shortly before each
+ * store, the sensor checks that the page still contains the header with the number of the announcement, and that the memory slots
+ * have not changed (host_line.h). So the sensor does not have to remember what it has written before.
  */
 #ifndef PARACORD_BPF_DOMAIN_TABLE_H
 #define PARACORD_BPF_DOMAIN_TABLE_H
@@ -27,8 +28,8 @@ struct {
 
 /*
  * Starts a pass. If the previous pass did not reach the end of the table in time, the new pass continues where that pass ended.
- * `hva`: the page that the guest has just announced with number `announcement`. `kvm`, `generation`: the VM, and the generation of
- * the memory slots with which the address was translated.
+ * `hva`: address of the page that the guest has just announced. `kvm`, `generation`: the VM, and the generation of its memory
+ * slots, when this address was translated. `announcement`: the number of the announcement.
  */
 static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kvm, u64 generation, u32 announcement,
 					      u64 now)
@@ -42,8 +43,8 @@ static __always_inline void start_domain_pass(struct pc_vcpu *v, u64 hva, u64 kv
 }
 
 /*
- * Writes a domain. If a reader finds the same max_khz before and after it copies the domain, and this max_khz is not 0, the copy is
- * consistent. Return: 0, or a negative error.
+ * Writes a domain into the region. If a reader finds the same max_khz before and after it copies the domain, and this max_khz is
+ * not 0, the copy is consistent. Return: 0, or a negative error.
  */
 static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_domain_image *image)
 {
@@ -59,8 +60,8 @@ static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_
 		return -1;
 	__sync_lock_test_and_set(&v->line.barrier, 0);
 	/*
-	 * If one of these words has changed, the daemon has begun to replace the domain, or has replaced it. The second word
-	 * contains the number of the table.
+	 * If one of these words has changed, the daemon has begun to replace the domain in `image`, or has already replaced it.
+	 * The second word contains the ID of the table.
 	 */
 	if (READ_ONCE(image->words[0]) != first || READ_ONCE(image->words[1]) != second)
 		return 0;
@@ -68,8 +69,8 @@ static __always_inline long store_domain(struct pc_vcpu *v, void *at, struct pc_
 }
 
 /*
- * Whether the table may be written: the region that the daemon has checked is still announced, the announcement is recent, and the
- * memory slots have not changed since.
+ * Whether the table may be written: the region that the daemon has checked is still announced, the announcement is recent, and
+ * the memory slots have not changed since the announcement.
  */
 static __always_inline bool may_write_domains(struct pc_vcpu *v)
 {
@@ -104,7 +105,8 @@ static __always_inline bool domain_is_due(const struct pc_vcpu *v)
 }
 
 /*
- * Compares the next domain of the pass, and writes it if it differs. Called at an exit of the vCPU if domain_is_due(). Return: 0.
+ * Compares the next domain of the pass with the host's domain, and overwrites it if it differs. Called at an exit of the vCPU if
+ * domain_is_due(). Return: 0.
  */
 static __noinline int write_domain(u32 index)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Evaluates the events of the vCPUs. Each vCPU has at most one evaluator at a time, and no poster of an event waits. A poster sets
- * its event in `pending` and tries to take `lock`. If it does not get the lock, it returns, because the owner of the lock checks
- * `pending` again after it has released the lock. So the steps of a vCPU are serialized, and its messages are in order.
+ * Evaluates the events of the vCPUs. Each vCPU has at most one evaluator at a time. Code that posts an event never waits for an
+ * evaluator: it sets the event in the vCPU's `pending`, and tries to take the vCPU's `lock`. If another evaluator holds the lock,
+ * the code returns, because that evaluator checks `pending` again after it has released the lock. So the policy steps of a vCPU
+ * are serialized, and the messages about the vCPU are in order.
  *
  * Tolerated races:
- * - An evaluator does at most PC_ROUNDS_MAX rounds. Events that others have posted by then wait for the next event of this vCPU.
- *   If the vCPU runs, this event is its next exit, which comes after at most one host tick.
- * - On kernels before 6.10, an evaluator can be preempted, and the events of the vCPU wait for it. In the worst case, the
- *   evaluator runs in an ordinary task that the vCPU itself has preempted. The events then wait until that task gets the time
- *   that the kernel reserves for ordinary tasks, which takes about a second.
- * - No RUN is posted for an unboosted vCPU. If another CPU boosts the vCPU while the vCPU is being switched in, charging starts at
- *   the vCPU's next exit.
+ * - An evaluator does at most PC_ROUNDS_MAX rounds. Events that are still pending after the last round wait for the next event of
+ *   this vCPU. If the vCPU runs, the next event is a VM exit, which comes within one host tick.
+ * - On kernels before 6.10, an evaluator can be preempted. The events of the vCPU then wait until the evaluator runs again. In
+ *   the worst case, the evaluator runs in an ordinary task that the vCPU itself has preempted. The events then wait for about a
+ *   second, until that task gets the CPU time that the kernel reserves for ordinary tasks.
+ * - No RUN event is posted for an unboosted vCPU. If another CPU boosts a vCPU while that vCPU is being switched in, charging
+ *   starts only at that vCPU's next exit.
  */
 #ifndef PARACORD_BPF_EVALUATE_H
 #define PARACORD_BPF_EVALUATE_H
 
 #define PC_ROUNDS_MAX	4
-/* Events whose poster has just refreshed v->guest. */
+/* The code that posts one of these events has just refreshed v->guest. */
 #define PC_EV_WITH_VIEW	(PC_EV_EXIT | PC_EV_PREEMPT)
 
 /* These functions have existed since Linux 6.10. On older kernels, preemption stays enabled. */
@@ -38,8 +39,9 @@ static __always_inline void preempt_on(void)
 
 /*
  * Sends a message to the daemon. Return: 0, or -1 if the ring buffer is full. Preemption is disabled, because the reader of the
- * ring buffer stops at a message that is reserved but not submitted. If a boosted vCPU preempted the sender at this point, the vCPU
- * would stay boosted until the sender runs again.
+ * ring buffer stops at a message that is reserved but not submitted. If a boosted vCPU preempted the sender between the reservation
+ * and the submission, the daemon could not read the message that ends the boost, and the vCPU would stay boosted until the sender
+ * runs again.
  */
 static __always_inline int send(const struct pc_msg *what)
 {
@@ -90,8 +92,8 @@ static __always_inline void count(struct pc_vcpu *v, const struct pc_boost_decis
 }
 
 /*
- * Whether the vCPU is the only normal task that waits for its CPU or runs on it. If so, all tasks ahead of the vCPU are real-time.
- * Always false with paracord's scheduler, under which a boost costs nothing.
+ * Whether the vCPU is the only normal task that waits for its CPU or runs on it. If so, all tasks ahead of the vCPU are
+ * real-time. Always false under paracord's scheduler, where a boost costs nothing.
  */
 static __always_inline bool is_alone(const struct pc_vcpu *v)
 {
@@ -110,7 +112,7 @@ static __always_inline bool is_alone(const struct pc_vcpu *v)
 	return false;
 }
 
-/* Whether the thread is calling execve(2). In the meantime, its former ID may already belong to another thread. */
+/* Whether execve(2) has changed the ID of the vCPU's thread. The former ID may already belong to another thread. */
 static __always_inline bool has_another_tid(const struct pc_vcpu *v)
 {
 	struct task_struct *task = (void *)v->task;
@@ -143,15 +145,15 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	threads = &vm->threads[v->setup.io & 1];
 	obs.running = READ_ONCE(v->on_cpu);
 	/*
-	 * `own`: paracord's scheduler applies boosts. It makes no thread real-time, and charges quotas itself. It applies boosts
-	 * only if both flags are set. While it is being attached or detached, one of them is 0, and boosted threads are
-	 * real-time.
+	 * `own` is 1 if paracord's scheduler applies the boosts. The scheduler makes no thread real-time, and charges quotas
+	 * itself. The scheduler applies boosts only if both `ext_on` and `own_boosts` are set. While the scheduler is being
+	 * attached or detached, one of these two flags is 0, and boosted threads are real-time.
 	 */
 	host = bpf_map_lookup_elem(&adoption, &zero);
 	own = host ? ext_on & READ_ONCE(host->own_boosts) & 1 : 0;
 	reserve = READ_ONCE(v->setup.reserve) & (own - 1);
 	/*
-	 * Arithmetic instead of branches, as in pc_boost_step(): the verifier would follow both sides of each branch.
+	 * Use arithmetic instead of branches, as in pc_boost_step(), because the verifier would follow both sides of each branch.
 	 */
 	refused = READ_ONCE(v->setup.refused);
 	obs.refused = ((refused | (u32)reserve_is_empty(reserve)) & ~own & 1) | (refused >> 1 & 1);
@@ -170,9 +172,9 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	}
 
 	/*
-	 * Compare the level with the one that was last reported to the daemon. So a message that was lost, or that a change of mode
-	 * requires, is sent at the next event. During a boost, the reported level can only rise, and only once. So the number of
-	 * messages that a guest can cause is proportional to the number of its boosts.
+	 * Compare the level with the level that was last reported to the daemon. So if a message was lost, or if a change of the
+	 * mode requires a message, the message is sent at the next event. During a boost, the reported level can only rise, and
+	 * only once. So the number of messages that a guest can cause is proportional to the number of its boosts.
 	 */
 	if (level ? level <= v->actuated || has_another_tid(v) : !v->actuated)
 		return;
@@ -183,11 +185,11 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 }
 
 /*
- * Handles the pending events, unless another evaluator has the lock. Return: 1 if there may be more events; otherwise 0. This
- * function is global, like evaluate(): the verifier checks it once, and not at each call.
+ * Handles the pending events of a vCPU, unless another evaluator has the lock. Return: 1 if there may be more events; otherwise
+ * 0. This function is global, like evaluate(), so that the verifier checks it only once and not at each call.
  *
- * Preemption must be disabled while the lock is held, because ordinary tasks kick vCPUs, too. If the vCPU that is being woken
- * preempted the kicking task at this point, the vCPU would be boosted, and no evaluator could end its boost.
+ * Preemption must be disabled while the lock is held. The evaluator may run in an ordinary task that kicks the vCPU. If the woken
+ * vCPU preempted this task while the task holds the lock, the vCPU would run boosted, and no evaluator could end its boost.
  */
 __noinline int evaluate_pending(u32 index)
 {
@@ -202,7 +204,10 @@ __noinline int evaluate_pending(u32 index)
 		events = __sync_lock_test_and_set(&v->pending, 0);
 		if (events)
 			step(index, v, events);
-		/* This full barrier pairs with the fetch_or that a poster executes before its compare-and-swap. */
+		/*
+		 * This exchange is a full barrier between the release of the lock and the read of `pending`. It pairs with
+		 * evaluate(), where the fetch_or on `pending` comes before the compare-and-swap on `lock`.
+		 */
 		__sync_lock_test_and_set(&v->lock, 0);
 		more = READ_ONCE(v->pending) != 0;
 	}

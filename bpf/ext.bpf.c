@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ext actuator: the sensor and a sched_ext scheduler in one object. The scheduler owns all ordinary tasks of the host. A
- * boost takes effect in the kernel, where it is decided, without a step in user space.
+ * The ext actuator: the sensor and a sched_ext scheduler in one object. The scheduler schedules all ordinary tasks of the host.
+ * Boosts are decided and applied in the kernel, without a step in user space.
  *
  *  file              contents
  *  sensor.bpf.c      observes vCPUs and decides about boosts (as for the rt actuator)
@@ -9,7 +9,7 @@
  *  sched_rq.h        the records of CPUs and tasks
  *  sched_group.h     weights of cgroups
  *  sched_state.h     the states of a task and the transitions between them
- *  sched_quota.h     cpu.max: the runtime that groups have left (policy/quota.h)
+ *  sched_quota.h     cpu.max: how much runtime groups have left (policy/quota.h)
  *  sched_park.h      tasks that wait for the quota of their group
  *  sched_cgroup.h    the cgroup operations
  *  sched_perf.h      load tracking and the performance request of a CPU (policy/perf.h)
@@ -21,10 +21,10 @@
  *  sched_idle.h      performance requests of idle CPUs
  *  sched_clamp.h     clamps of tasks and groups, set through the daemon
  *  sched_import.h    clamps that tasks have set in the kernel
- *  sched_boost.h     how a boost, or its end, is applied to a task that runs or waits
+ *  sched_boost.h     how the start or the end of a boost is applied to a task that runs or waits
  *  sched_yield.h     yields and directed yields
  *  sched_core.h      the order of tasks on a core under core scheduling (policy/core.h)
- *  sched_life.h      operations called when CPUs, tasks or the scheduler itself come or go
+ *  sched_life.h      operations that are called when a CPU, a task or the scheduler itself comes or goes
  *  sched_ops.h       the operations that the kernel calls
  *
  * If the kernel ejects the scheduler, the sensor stays loaded and the daemon continues with the rt actuator.

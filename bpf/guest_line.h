@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Reads the guest line in the context of the vCPU thread, whose address space is that of the VMM. Page faults are disabled during
- * the read. So if a page is absent, an error is counted, and nothing waits for the page.
+ * the read. So if a page is absent, the sensor counts an error and does not wait for the page.
  */
 #ifndef PARACORD_BPF_GUEST_LINE_H
 #define PARACORD_BPF_GUEST_LINE_H
@@ -9,16 +9,16 @@
 #include "translate.h"
 
 /*
- * How long a vCPU may run after the last announcement of its VM's region before its guest line is ignored. The guest repeats the
- * announcement each second.
+ * If a vCPU has run for this long since the last announcement of its VM's region, its guest line is ignored. The guest repeats
+ * the announcement every second.
  */
 #define PC_ANNOUNCED_MAX_NS	(5000 * PC_NSEC_PER_MSEC)
 /*
- * Minimum interval between two reads of the guest's request if the guest line lies in the guest's own memory. By default, the
- * guest's governor does not change its request more often.
+ * Minimum interval between two reads of the guest's performance request if the guest line lies in the guest's own memory. By
+ * default, the guest's governor does not change its request more often than this.
  */
 #define PC_REQUEST_LOOK_NS	PC_NSEC_PER_MSEC
-/* Shortest guest line that includes preempt_count_mask. */
+/* Size of the shortest guest line that includes preempt_count_mask. */
 #define PC_LINE_WITH_COUNT_BYTES \
 	(__builtin_offsetof(struct paracord_guest_line, preempt_count_mask) + sizeof(u32))
 
@@ -37,8 +37,8 @@ _Static_assert(__builtin_offsetof(struct paracord_guest_line, perf_limit) == 22,
 
 /*
  * Whether the region of this vCPU's VM is still announced. A guest that crashes or reboots does not withdraw its region, and its
- * last hints stay in memory. So an announcement is valid only until the vCPU has run for `max_ns` after the announcement. A guest
- * that runs repeats its announcement before this time has passed.
+ * last hints stay in memory. So an announcement is valid only until the vCPU has run for `max_ns` after the announcement. A
+ * running guest repeats its announcement before this time has passed.
  */
 static __always_inline bool is_announced(struct pc_vcpu *v, u64 now, u64 max_ns)
 {
@@ -88,7 +88,10 @@ static __always_inline u32 read_preempt_count(struct pc_vcpu *v, u64 gpa)
 	return count;
 }
 
-/* Stores the guest's request. The scheduler reads it at each switch and tick (sched_queue.h), and handles any value. */
+/*
+ * Stores the guest's performance request. The scheduler reads the request at each switch and tick (sched_queue.h), and accepts
+ * any value.
+ */
 static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 {
 	if (asks == v->asks)
@@ -98,8 +101,8 @@ static __always_inline void note_request(struct pc_vcpu *v, u32 asks)
 }
 
 /*
- * Reads the guest's request at an exit that needs nothing else from the line. If the line cannot be read, the guest counts as a
- * guest without a request.
+ * Reads the guest's performance request at an exit at which nothing else in the guest line is needed. If the line cannot be read,
+ * the guest counts as a guest without a request.
  */
 static __always_inline void read_request(struct pc_vcpu *v)
 {

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Writes host lines into the guest's own memory. The daemon keeps the content of each line in the record of the vCPU. If the
- * content has changed, it is stored into the guest's memory at the next exit of the vCPU.
+ * content has changed, the sensor writes it into the guest's memory at the next exit of the vCPU.
  *
- * A wrong hint costs a guest part of its budget; a store to a wrong address destroys data. There are two dangers:
+ * A read from a wrong address only yields a wrong hint, and a wrong hint costs the guest part of its own budget. In contrast, a
+ * store to a wrong address destroys data. There are two dangers:
  *
- * - The address may belong to the VMM's heap, if the VMM has removed the memory from the VM. But a VMM changes the generation of
- *   its memory slots before it can reuse the addresses. So the generation is compared directly before the store. On x86, interrupts
- *   are off between the comparison and the store, and both a change of the slots and munmap(2) end only after this CPU has answered
- *   an interrupt.
+ * - If the VMM has removed the memory from the VM, the address of the line may now belong to the VMM's heap. But the generation
+ *   of the memory slots changes before the VMM can reuse the address. So the sensor checks immediately before the store that the
+ *   generation has not changed. On x86, interrupts are off between this check and the store, and neither a change of the slots
+ *   nor munmap(2) can complete before this CPU has answered an interrupt.
  *
- * - The memory may belong to another kernel, if the guest was reset without a withdrawal. Therefore a line is first written within
- *   PC_HOST_LINE_FRESH_NS after an announcement. Later, it is written only if it still contains what was written last. If the line
- *   contains something else, or if the slots have changed, it is left alone until the next announcement.
+ * - If the guest was reset and did not withdraw the region, another guest kernel may now use the memory for something else.
+ *   Therefore the sensor writes a line for the first time only within PC_HOST_LINE_FRESH_NS after an announcement. Later, it
+ *   writes the line only if the line still contains what the sensor last wrote. If the line contains something else, or if the
+ *   memory slots have changed, the sensor does not write the line until the next announcement.
  *
- * Page faults are disabled during the accesses, so a page that is swapped out, write-protected or not yet present (postcopy
- * migration) delays nobody. The line is tried again after the next translation of its address, at most ten times a second.
+ * Page faults are disabled during the accesses. So an access to a page that is swapped out, write-protected or not yet present
+ * (postcopy migration) fails, and nothing waits for the page. The sensor then tries to write the line again after the next
+ * translation of the line's address, at most ten times a second.
  */
 #ifndef PARACORD_BPF_HOST_LINE_H
 #define PARACORD_BPF_HOST_LINE_H
 
 /* Longest time from an announcement to the first store to a line. A reset of any machine takes longer. */
 #define PC_HOST_LINE_FRESH_NS	(100 * PC_NSEC_PER_MSEC)
-/* How long a vCPU may run after the last announcement of its VM's region before its host line is no longer written. */
+/* If a vCPU has run for this long since the last announcement of its VM's region, its host line is no longer written. */
 #define PC_HOST_LINE_RUN_NS	(2500 * PC_NSEC_PER_MSEC)
 
 union pc_line_image {
@@ -32,7 +35,10 @@ union pc_line_image {
 
 _Static_assert(sizeof(struct paracord_host_line) == PC_HOST_LINE_WORDS * sizeof(u64), "host line");
 
-/* 1: the kernel lets this program use bpf_probe_write_user(). Set before loading; 0 removes the calls. */
+/*
+ * 1: the kernel lets this program use bpf_probe_write_user(). Set before loading, so that the kernel removes the calls if the value
+ * is 0.
+ */
 const volatile u32 writes_guests SEC(".rodata.writes");
 
 static __always_inline bool host_line_is_due(struct pc_vcpu *v)

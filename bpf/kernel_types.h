@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few kernel types that the sensor uses. They are written by hand, and not taken from the vmlinux.h of one kernel. Field
+ * The few kernel types that the sensor uses. They are written by hand instead of being taken from one kernel's vmlinux.h. Field
  * offsets are relocated at load time (CO-RE). So the object can be built without the vmlinux.h of any kernel, and can be loaded
  * into kernels with different offsets. Only the names and types of the fields matter here, not their order.
  */
@@ -30,11 +30,11 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* Tell policy/ and abi/ that the integer types are defined here. */
+/* Tell the headers in policy/ and abi/ that the integer types are defined here. */
 #define PARACORD_HAVE_KERNEL_TYPES
 #define PARACORD_ABI_NO_TYPES
 
-/* include/uapi/linux/bpf.h. bpf_helpers.h declares the functions, but not these constants. */
+/* Constants from include/uapi/linux/bpf.h. bpf_helpers.h declares the BPF helper functions, but not these constants. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -118,7 +118,7 @@ struct cfs_rq {
 	unsigned int h_nr_queued;
 };
 
-/* h_nr_queued had this name before 6.14. */
+/* Before 6.14, h_nr_queued was called h_nr_running. */
 struct cfs_rq___old {
 	unsigned int h_nr_running;
 };
@@ -143,7 +143,7 @@ struct bpf_cpumask {
 	struct cpumask cpumask;
 };
 
-/* The part of a task that the scheduler reads and writes (kernel/sched/ext). */
+/* The sched_ext part of a task, which the scheduler reads and writes (kernel/sched/ext). */
 struct sched_ext_entity {
 	u32 flags;
 	u64 slice;
@@ -161,7 +161,7 @@ union rcu_special {
 	} b;
 };
 
-/* The values of cpu.max and cpu.idle of a cgroup (kernel/sched). The kernel maintains them under any scheduler. */
+/* The values of cpu.max and cpu.idle of a cgroup (kernel/sched). The kernel maintains these values under any scheduler. */
 struct cfs_bandwidth {
 	s64 period;
 	u64 quota;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much boosted time the CPU quotas of a vCPU's cgroups still allow (policy/reserve.h). The daemon fills the records.
- * Preemption is disabled during a step of the policy, and Linux 6.12 does not allow calls of global functions while preemption is
- * disabled. Therefore this file has no global functions.
+ * How much boosted time the CPU quotas of a vCPU's cgroups still allow (policy/reserve.h). The daemon fills the records in
+ * `reserves`. Preemption is disabled during a step of the policy, and Linux 6.12 does not allow calls to global functions while
+ * preemption is disabled. Therefore this file has no global functions.
  */
 #ifndef PARACORD_BPF_RESERVE_H
 #define PARACORD_BPF_RESERVE_H
 
 /*
  * Return: 1 if the reserve of a group or of one of its ancestors is used up; otherwise 0. Record 0 belongs to no group and is
- * never empty. It is looked up nevertheless, so that the verifier does not know the result of this function, and checks the code
- * after the call only once.
+ * never empty. The function looks up record 0 nevertheless. So the verifier does not know the result of the function, and checks
+ * the code after the call only once.
  */
 static __noinline u64 reserve_is_empty(u32 index)
 {

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Migration of waiting tasks (policy/balance.h). The CPU that pulls a task decides about the pull. To decide, it reads the record
- * of the other CPU, but takes no lock of that CPU.
+ * Migration of waiting tasks (policy/balance.h). The CPU that pulls a task makes the decision. This CPU reads the record of the
+ * other CPU without taking the other CPU's run queue lock.
  */
 #ifndef PARACORD_BPF_SCHED_BALANCE_H
 #define PARACORD_BPF_SCHED_BALANCE_H
 
-/* Shortest time that is added to a pace. A shorter time is added at the next update. */
+/* Shortest time that is added to a pace. A shorter time is added later, together with the time that follows it. */
 #define PC_PACE_LEAST_NS	(4 * PC_NSEC_PER_USEC)
 /* Maximum number of CPUs that a busy CPU checks in one search. A busy CPU searches once per slice. */
 #define PC_BALANCE_STEPS	4
 /*
- * Maximum number of tasks in another CPU's queue that a busy CPU checks (PC_BALANCE_DEPTH), and that an idle CPU of another node
- * checks (PC_WAITED_DEPTH).
+ * Maximum number of tasks that a CPU checks in another CPU's queue: PC_BALANCE_DEPTH if the checking CPU is busy, PC_WAITED_DEPTH
+ * if it is idle and the other CPU is in another node.
  */
 #define PC_BALANCE_DEPTH	4
 #define PC_WAITED_DEPTH		16
-/* Maximum number of tasks in its own queue that a CPU offers to idle CPUs. All of them may migrate if enough CPUs are idle. */
+/*
+ * Maximum number of tasks in its own queue that a CPU offers to idle CPUs in one call of give(). If enough CPUs are idle, all of
+ * these tasks may migrate.
+ */
 #define PC_GIVE_DEPTH		64
 
 static __always_inline u64 weight_waiting(const struct pc_rq *rq)
@@ -39,9 +42,9 @@ static __always_inline u64 weight_on(const struct pc_rq *rq)
 }
 
 /*
- * The pace of a CPU as of `now`. The pace of an idle CPU advances as if one task of nice 0 ran there, so that a task that the CPU
- * pulls has no debt. The pace does not advance while a boosted vCPU runs, or while tasks wait because a task of a higher class
- * occupies the CPU.
+ * The pace of a CPU as of `now`. The pace of an idle CPU advances as if one task of nice 0 ran there, so that a task that the
+ * idle CPU pulls has no debt there. The pace does not advance while a boosted vCPU runs, or while tasks wait because a task of a
+ * higher class occupies the CPU.
  */
 static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 {
@@ -55,8 +58,8 @@ static __always_inline u64 pace_of(const struct pc_rq *rq, u64 now)
 }
 
 /*
- * Updates the pace of a CPU before the weights on the CPU or its running task change. The time between two tasks is too short to
- * count.
+ * Updates the pace of a CPU. Called before the running task of the CPU or the weights on the CPU change. The time between two
+ * tasks at a switch is too short to count.
  */
 static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 {
@@ -67,8 +70,8 @@ static __always_inline void keep_pace(struct pc_rq *rq, u64 now)
 }
 
 /*
- * Called if no idle CPU was found for a task that wakes. Return: the waker's CPU if it is in the same node and less weight waits
- * there than on `cpu`, where the task ran last; otherwise `cpu`.
+ * Called if no idle CPU was found for a task that wakes. `cpu`: where the task ran last. Return: the waker's CPU if it is in the
+ * node of `cpu` and less weight waits there than on `cpu`; otherwise `cpu`.
  */
 static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *rq, u32 cpu)
 {
@@ -82,11 +85,11 @@ static __always_inline u32 less_busy(struct task_struct *p, const struct pc_rq *
 }
 
 /*
- * Called if no idle CPU was found for a task of weight `weight` that wakes. Checks one other CPU. Return: the other CPU if it
- * would pull the task from the queue of `cpu`, because the tasks of the other CPU have had more time; otherwise `cpu`.
+ * Called if no idle CPU was found for a task of weight `weight` that wakes. Checks one other CPU. Return: the other CPU if its
+ * tasks have had so much more CPU time that it would pull the task from the queue of `cpu`; otherwise `cpu`.
  *
- * balance() finds only tasks that wait. Without this function, a task that always sleeps again before it has to wait would stay
- * on its CPU, and the other tasks of that CPU would not get what they are owed.
+ * balance() finds only tasks that wait. Without this function, a task that never has to wait, because it sleeps again soon, would
+ * stay on its CPU. The other tasks of that CPU would then not get the CPU time that they are owed.
  */
 PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 {
@@ -108,7 +111,10 @@ PC_VERIFIED_ALONE u32 faster_cpu(u32 cpu, u32 weight)
 	return other;
 }
 
-/* Makes the CPU `idle`, to which `cpu` moved a task, search `cpu` first when it is idle again. Any CPU may write this hint. */
+/*
+ * Called after `cpu` has moved a task to the CPU `idle`. Stores a hint (`victim`) that makes `idle` search the queue of `cpu`
+ * first when it is idle again. Any CPU may write this hint.
+ */
 static __always_inline void look_here(u32 idle, u32 cpu)
 {
 	struct pc_rq *theirs = rq_of(idle), *rq = rq_of(cpu);
@@ -123,8 +129,8 @@ static __always_inline void look_here(u32 idle, u32 cpu)
 }
 
 /*
- * Moves tasks that wait on this CPU to idle CPUs on which they may run. A CPU may be idle although tasks wait here, because its
- * last search did not reach this CPU, or because it has just come online. Return: 0.
+ * Moves tasks that wait on this CPU to idle CPUs on which they may run. Another CPU may be idle although tasks wait here, because
+ * its last search did not reach this CPU, or because it has just come online. Return: 0.
  */
 PC_VERIFIED_ALONE int give(u32 cpu)
 {
@@ -134,7 +140,7 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	u64 now = rq_now();
 	int i;
 
-	/* Without the kick, a CPU that was claimed but gets no task would not be marked as idle again. */
+	/* Without scx_bpf_kick_cpu(), a CPU that was claimed as idle but gets no task would not be marked as idle again. */
 	if (!PC_CAN_KICK || !describes_cpumask() || !rq)
 		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, cpu, 0)) {
@@ -162,14 +168,20 @@ PC_VERIFIED_ALONE int give(u32 cpu)
 	return 0;
 }
 
-/* Called if the CPU itself has a task to run. Calls give() if `due` is set and tasks wait. */
+/*
+ * Called if the CPU itself has a task to run. Calls give() if `due` is set, tasks wait on this CPU, and other CPUs may pull these
+ * tasks.
+ */
 static __always_inline void give_if_due(u32 cpu, struct pc_rq *rq, bool due, u64 now)
 {
 	if (due && READ_ONCE(rq->queued) > 0 && gives_away(rq, now))
 		give(cpu);
 }
 
-/* Pulls a task from a CPU of another node: the first one that has waited for crossing_ns(). Return: 1 if a task was pulled. */
+/*
+ * Searches the queue of a CPU of another node, and pulls the first task that has waited for at least crossing_ns(). Return: 1 if a
+ * task was pulled.
+ */
 PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs = rq_of(victim);
@@ -200,7 +212,10 @@ PC_VERIFIED_ALONE int take_waited(u32 victim, u32 cpu)
 	return moved;
 }
 
-/* Pulls a task from a CPU of a ring. Starts where the CPU's last search of this ring stopped. Return: 1 if a task was pulled. */
+/*
+ * Pulls a task from another CPU of a ring. Starts where this CPU's last search of the ring stopped. Return: 1 if a task was
+ * pulled.
+ */
 PC_VERIFIED_ALONE int steal_along(u32 cpu, u32 ring)
 {
 	struct pc_rq *rq = rq_of(cpu), *theirs;
@@ -266,7 +281,7 @@ static __always_inline bool is_boosted_at_preemption(struct task_struct *p)
 
 /*
  * Whether a busy CPU of `node` may pull a task from the node `from` now. If `takes` is set, the call also consumes the
- * permission, so that no other CPU gets it.
+ * permission, so that no other CPU gets the same permission.
  */
 PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 {
@@ -283,7 +298,7 @@ PC_VERIFIED_ALONE int may_cross(u32 node, u32 from, u64 now, u32 takes)
 
 /*
  * Finds the first task in the queue of `victim` that should run on this CPU instead of the current task. If `takes` is set, the
- * task is also pulled. Return: whether a task was found, and pulled if `takes` is set.
+ * task is also pulled. Return: whether a task was found and, if `takes` is set, pulled.
  */
 PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 {
@@ -302,10 +317,13 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 		return false;
 	crosses = theirs->near.node != rq->near.node;
 	slice_ns = rq->slice_ns;
-	/* Between nodes, the paces of the nodes limit how often a task is pulled (may_cross()). */
+	/* Between nodes, may_cross() limits how often a task is pulled, depending on the paces of the nodes. */
 	if (!crosses && theirs->near.cache != rq->near.cache)
 		slice_ns *= PC_CROSS_CACHE;
-	/* Compute both paces for the same time, because a real-time task may delay the updates of the other CPU's pace. */
+	/*
+	 * Compute both paces for the same time, because a real-time task may have delayed the last update of the other CPU's
+	 * pace.
+	 */
 	ahead = rq->pace - pace_of(theirs, rq->pace_ns);
 	here = weight_on(rq);
 	there = weight_on(theirs);
@@ -332,7 +350,10 @@ PC_VERIFIED_ALONE int take_over(u32 victim, u32 cpu, u32 takes)
 	return found;
 }
 
-/* Adds the pace of a CPU to its node's average. Of two concurrent updates, one may be lost, but a later search repeats it. */
+/*
+ * Adds the pace of a CPU to its node's average. If two CPUs do this at the same time, one update may be lost. A later search then
+ * updates the average again.
+ */
 static __always_inline void tell_pace(const struct pc_rq *rq)
 {
 	u32 node = rq->near.node;
@@ -342,11 +363,11 @@ static __always_inline void tell_pace(const struct pc_rq *rq)
 		WRITE_ONCE(n->pace, pc_node_pace(READ_ONCE(n->pace), rq->pace));
 }
 
-/* Return: the ring that a busy CPU searches this time, usually that of the CPUs with which it shares a cache. */
+/* Return: the ring that a busy CPU searches this time, usually the ring of the CPUs with which it shares a cache. */
 static __always_inline u32 ring_to_balance(u32 cpu, struct pc_rq *rq)
 {
 	u32 look = ++rq->looks;
-	/* A CPU with less weight than this, for example with only a few SCHED_IDLE tasks, searches as far as an idle CPU. */
+	/* A CPU with less weight than this, for example with only a few SCHED_IDLE tasks, searches as far as an idle CPU does. */
 	bool is_light = weight_shared(rq) < PC_FINE_NICE_0 / 64;
 
 	bool everywhere = look % PC_LOOKS_EVERYWHERE == 0;
@@ -389,8 +410,8 @@ PC_VERIFIED_ALONE u32 slower_cpu(u32 cpu)
 }
 
 /*
- * Pulls a task that runs next, unless `prev` is boosted. `prev`: the running task; NULL: it is no longer runnable. Return:
- * whether a task was pulled.
+ * Pulls a task from another CPU, unless `prev` is boosted. The pulled task runs next. `prev`: the running task; NULL if it is no
+ * longer runnable. Return: whether a task was pulled.
  */
 static __always_inline bool balance(u32 cpu, struct task_struct *prev)
 {

@@ -2,31 +2,35 @@
 /*
  * How the scheduler applies the boost of a vCPU thread, and the end of a boost.
  *
- * A boosted thread that is enqueued is inserted into the local DSQ of its CPU, and preempts a running task of a lower level. If a
- * thread is boosted while it runs or sleeps, nothing needs to be done at once: the thread keeps its CPU, or comes first when it
- * wakes. A thread that is boosted while it waits is fetched from the queue. A thread that loses its boost while it runs is
- * preempted if another task waits. The last two changes need a kick of the CPU. On kernels where the kick cannot be called
- * (scx.h), or not by programs at VM exits, these changes take effect at the next tick of the CPU.
+ * A boosted thread that is enqueued is inserted into the local DSQ of its CPU, and preempts a running task of a lower level. A
+ * thread that is boosted while it runs keeps its CPU. A thread that is boosted while it sleeps runs first when it wakes. In these
+ * two cases, nothing needs to be done immediately. A thread that is boosted while it waits is fetched from the queue. A thread
+ * that loses its boost while it runs is preempted if another task waits. For these two changes, the scheduler has to call
+ * scx_bpf_kick_cpu(). On some kernels, no BPF program can call this function (scx.h). On some other kernels, programs at VM exits
+ * cannot call it. On all these kernels, the two changes take effect at the next tick of the CPU.
  *
- * A boosted thread whose CPU is taken by a real-time task moves to another CPU at once.
+ * If a real-time task takes the CPU of a boosted thread, the thread moves to another CPU immediately.
  */
 #ifndef PARACORD_BPF_SCHED_BOOST_H
 #define PARACORD_BPF_SCHED_BOOST_H
 
 /*
- * Maximum number of tasks that are checked in a search of a queue for a boosted vCPU or a called task. A preempted task is near
- * the front of its queue.
+ * A search for a boosted vCPU or for the target of a directed yield checks at most this many tasks in a queue. A preempted task
+ * is near the front of its queue.
  */
 #define PC_PROMOTE_DEPTH	64
 /* Shift from nanoseconds to the unit of pc_rq.taken, which is about a millisecond. pc_rq.taken wraps around. */
 #define PC_TAKEN_SHIFT		20
-/* After this time, in that unit, a CPU that a real-time task took counts as a CPU that real-time tasks do not use. */
+/*
+ * If no real-time task has taken a CPU for this long (in the unit of pc_rq.taken), the CPU counts as one that real-time tasks do
+ * not use.
+ */
 #define PC_TAKEN_OLD		10
 
-/* 0: this kernel does not let programs at raw tracepoints call the kick (6.12). Set before loading. */
+/* 0: this kernel (6.12) does not let programs at raw tracepoints call scx_bpf_kick_cpu(). Set before loading. */
 const volatile u32 exits_kick SEC(".rodata.kicks") = 1;
 
-/* Like preempt_cpu(), for programs of the sensor. */
+/* Like preempt_cpu(), but for the sensor's programs. */
 static __always_inline void preempt_for_boost(struct pc_rq *rq, u32 cpu)
 {
 	if (exits_kick)
@@ -50,12 +54,12 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 			preempt_for_boost(rq, cpu);
 		return;
 	}
-	/* A thread that is being preempted is enqueued after this call, and by then it counts as boosted. */
+	/* If the thread is being preempted, it is enqueued after this call, and it is then already boosted. */
 	if (!v->level || READ_ONCE(v->asleep) || (events & PC_EV_PREEMPT))
 		return;
 	/*
-	 * `promotes` is set after the level was stored, and promote() clears `promotes` before it searches. Both writes are
-	 * atomic exchanges, and therefore barriers.
+	 * `promotes` is set after the level was stored, and promote() clears `promotes` before it searches the queue. Both writes
+	 * to `promotes` are atomic exchanges, and therefore barriers.
 	 */
 	__sync_lock_test_and_set(&rq->promotes, 1);
 	preempt_for_boost(rq, cpu);
@@ -75,8 +79,8 @@ static __always_inline bool gives_way(const struct pc_rq *rq, u32 level)
 }
 
 /*
- * Moves a task from the queue of this CPU to its local DSQ: the first boosted vCPU or, if `called` is set, the first task that
- * was called (sched_yield.h). Return: whether a task was moved.
+ * Moves a task from this CPU's queue to this CPU's local DSQ: the first boosted vCPU or, if `called` is set, the first target of
+ * a directed yield (sched_yield.h). Return: whether a task was moved.
  */
 static __noinline bool fetch_marked(u32 cpu, bool called)
 {
@@ -103,7 +107,9 @@ static __noinline bool fetch_marked(u32 cpu, bool called)
 	return moved;
 }
 
-/* Fetches a vCPU that was boosted while it waited. If there are several such vCPUs, the next switches fetch the others. */
+/*
+ * Fetches a vCPU that was boosted while it waited. If there are several such vCPUs, the following switches fetch the other ones.
+ */
 static __noinline bool promote(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -118,8 +124,8 @@ static __noinline bool promote(u32 cpu)
 }
 
 /*
- * Fetches a task that was called (sched_yield.h). While a boosted vCPU runs, the task is fetched only if that vCPU has called it.
- * Return: 1 if a task was fetched; otherwise 0.
+ * Fetches the target of a directed yield (sched_yield.h). While a boosted vCPU runs, the target is fetched only if that vCPU has
+ * made the yield. Return: 1 if a task was fetched; otherwise 0.
  */
 PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 {
@@ -132,10 +138,10 @@ PC_VERIFIED_ALONE int fetch_called(u32 cpu)
 }
 
 /*
- * Inserts a boosted thread that wakes into the local DSQ of `cpu`, where it ran last, if this CPU is idle or runs a task that the
- * thread may preempt. Return: whether the thread was inserted. The kernel does the same with real-time tasks
- * (select_task_rq_rt()). A search for an idle CPU would delay the thread. If the thread preempts a task, the search is made for
- * that task instead.
+ * Called when a boosted thread wakes. Inserts the thread into the local DSQ of `cpu`, the CPU where it ran last, if this CPU is
+ * idle or runs a task that the thread may preempt. Return: whether the thread was inserted. The kernel does the same with
+ * real-time tasks (select_task_rq_rt()). A search for an idle CPU would delay the thread. If the thread preempts a task, the
+ * scheduler instead searches for an idle CPU for the preempted task.
  */
 static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq *rq, u32 cpu, u32 level)
 {
@@ -153,11 +159,11 @@ static __always_inline bool takes_back(struct task_struct *p, const struct pc_rq
 }
 
 /*
- * Finds an idle CPU for a boosted thread in the domain of `prev`, the CPU where the thread ran last. CPUs of a domain have the
- * same capacity. Return: the CPU; negative if none is idle, or if the CPUs of the domain are too small for the thread.
+ * Finds an idle CPU in the domain of `prev` for a boosted thread. `prev`: the CPU where the thread ran last. CPUs of a domain
+ * have the same capacity. Return: the CPU; negative if none is idle, or if the CPUs of the domain are too small for the thread.
  *
  * For the latency of the thread, any idle CPU would do. But if a task of a higher class occupies `prev` when an interrupt
- * arrives, the thread must not move to a large CPU whose capacity was not requested.
+ * arrives, the thread must not move to a large CPU whose capacity it has not requested.
  */
 static __noinline s32 idle_alike(struct task_struct *p, struct pc_task *t, u32 prev)
 {
@@ -187,7 +193,9 @@ static __always_inline void record_taking(struct pc_rq *rq, u64 now)
 	WRITE_ONCE(rq->taken, now >> PC_TAKEN_SHIFT);
 }
 
-/* Return: the time since a real-time task took a CPU, in the unit of pc_rq.taken. 0 if the clock of that CPU is ahead. */
+/*
+ * Return: the time since a real-time task last took the CPU of `rq`, in the unit of pc_rq.taken; 0 if that CPU's clock is ahead.
+ */
 static __always_inline u32 since_taken(const struct pc_rq *rq, u64 now)
 {
 	s32 units = (u32)(now >> PC_TAKEN_SHIFT) - READ_ONCE(rq->taken);
@@ -195,17 +203,17 @@ static __always_inline u32 since_taken(const struct pc_rq *rq, u64 now)
 	return units < 0 ? 0 : units;
 }
 
-/* Whether no real-time task has taken a CPU for PC_TAKEN_OLD. */
+/* Whether no real-time task has taken the CPU of `rq` within the last PC_TAKEN_OLD. */
 static __always_inline bool is_quiet(const struct pc_rq *rq, u64 now)
 {
 	return since_taken(rq, now) >= PC_TAKEN_OLD;
 }
 
 /*
- * Finds a CPU of the node of `from`, other than `from` itself, whose running task a boosted thread may preempt. Prefers a CPU of
- * the same capacity that no real-time task has taken for PC_TAKEN_OLD, because such a task would make the thread wait or move
- * again. Return: the CPU; negative if there is none. This function and cpu_instead() are global, so that the verifier checks them
- * only once.
+ * Searches the node of `from` for another CPU whose running task a boosted thread may preempt. Prefers a CPU that has the same
+ * capacity and that no real-time task has taken within the last PC_TAKEN_OLD. On a CPU that real-time tasks use, one of them might
+ * make the thread wait or move again. Return: the CPU; negative if there is none. This function and cpu_instead() are global, so
+ * that the verifier checks them only once.
  */
 __noinline s32 preemptible_near(struct task_struct *p __arg_trusted, u32 from, u64 now)
 {
@@ -234,8 +242,8 @@ __noinline s32 preemptible_near(struct task_struct *p __arg_trusted, u32 from, u
 }
 
 /*
- * Called if no idle CPU was found for a boosted thread that wakes. Finds a CPU of the node of `first` whose running task the
- * thread may preempt. If there is none, tries to find an idle CPU in any node. Return: the CPU; `first` if none was found.
+ * Called if no idle CPU was found for a boosted thread that wakes. Searches the node of `first` for a CPU whose running task the
+ * thread may preempt. If there is no such CPU, tries to find an idle CPU in any node. Return: the CPU; `first` if none was found.
  */
 static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 {
@@ -251,7 +259,10 @@ static __always_inline u32 cpu_to_preempt(struct task_struct *p, u32 first)
 	return cpu >= 0 ? (u32)cpu : first;
 }
 
-/* Return: an idle CPU for a boosted thread whose CPU was just taken, or a CPU that it may preempt; `from` if there is none. */
+/*
+ * Finds a CPU for a boosted thread whose CPU `from` was just taken by a real-time task. Return: an idle CPU, or a CPU whose
+ * running task the thread may preempt; `from` if there is none.
+ */
 static __noinline u32 cpu_beside(struct task_struct *p, struct pc_task *t, u32 from, u64 now)
 {
 	struct pc_rq *rq = rq_of(from), *theirs;
@@ -266,7 +277,10 @@ static __noinline u32 cpu_beside(struct task_struct *p, struct pc_task *t, u32 f
 	cpu = idle_alike(p, t, from);
 	if (cpu >= 0)
 		return cpu;
-	/* The thread has not requested the capacity of another kind of CPU, and would stay there until it sleeps. */
+	/*
+	 * Do not move the thread to a CPU with another capacity. The thread has not requested that capacity, and would stay on
+	 * that CPU until it sleeps.
+	 */
 	cpu = preemptible_near(p, from, now);
 	theirs = rq_of(cpu);
 	return theirs && theirs->capacity == rq->capacity ? (u32)cpu : from;
@@ -288,8 +302,9 @@ __noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
 	if (!p || !rq || is_pinned(p) || !describes_cpumask())
 		return -1;
 	/*
-	 * If the CPU was not taken just now, it was taken by a task of the stop class, which ext_cpu_release does not record, or
-	 * it was idle. In the latter case, the thread may preempt a task that has come there.
+	 * If ext_cpu_release has recorded nothing just now, there are two possible reasons. Either a task of the stop class has
+	 * taken the CPU, which ext_cpu_release never records. Or the CPU was idle when a task took it. In the second case,
+	 * another task may run on the CPU by now, and the thread may preempt that task.
 	 */
 	if (since_taken(rq, now) > 1 && (!was_refused(p) || runs_ordinary(rq)))
 		return -1;
@@ -301,11 +316,11 @@ __noinline s32 cpu_instead(struct task_struct *p __arg_trusted, u32 from)
 	if (cpu == from || !rq)
 		return -1;
 	if (!is_quiet(rq, now) && pc_elapsed_ns(now, t->placed_ns) < (u64)PC_TAKEN_OLD << PC_TAKEN_SHIFT) {
-		wake_idle(cpu);		/* it may have been claimed as idle */
+		wake_idle(cpu);		/* the CPU may have been claimed as idle */
 		return -1;
 	}
 	t->placed_ns = now;
-	/* If several boosted threads have to leave a CPU, they do not all go to the same CPU. */
+	/* If several boosted threads have to leave a CPU, this record keeps them from all moving to the same CPU. */
 	record_taking(rq, now);
 	return cpu;
 }

@@ -13,7 +13,7 @@ static __always_inline void count_unrecorded(u32 record, s32 by)
 		__sync_fetch_and_add(record == PC_RECORD_DEEP ? &all->deep : &all->full, by);
 }
 
-/* Takes a free record for a group. Return: its index; PC_GROUP_ROOT if no record is free. */
+/* Takes a free record for a group. Return: the record's index; PC_GROUP_ROOT if no record is free. */
 static __always_inline u32 take_record(u32 parent, u32 weight)
 {
 	u32 index;
@@ -41,7 +41,7 @@ static __always_inline u32 take_record(u32 parent, u32 weight)
 
 /*
  * Takes a record for a new group. The group gets no record if none is free, if the group is too deep, or if its parent has no
- * record of its own. The tasks of such a group count as tasks of the nearest ancestor that has a record.
+ * record of its own. The tasks of a group without a record count as tasks of the nearest ancestor that has a record.
  */
 SEC("struct_ops.s/ext_cgroup_init")
 s32 BPF_PROG(ext_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)

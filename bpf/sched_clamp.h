@@ -5,7 +5,9 @@
 
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 
-/* Return: the clamps of a new task. A child inherits paracord's clamps of its parent, just as it inherits the kernel's clamps. */
+/*
+ * Return: the clamps of a new task. A child inherits paracord's clamps from its parent, just as it inherits the kernel's clamps.
+ */
 static __always_inline struct pc_clamp inherited_clamp(bool fork)
 {
 	struct pc_task *parent = fork ? bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0) : NULL;

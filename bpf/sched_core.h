@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core scheduling (policy/core.h). The kernel asks which of two tasks on a core comes first, and does everything else itself.
+ * Core scheduling (policy/core.h). The kernel asks the scheduler which of two tasks on a core comes first, and does everything
+ * else itself.
  *
  * Kernels before 7.3 interpret the answer contrary to the kernel's documentation (scx_prio_less(), kernel/sched/ext/ext.c). On
- * these kernels, the loader leaves out the operation, and the kernel compares waiting times.
+ * these kernels, the loader clears the operation core_sched_before, and the kernel compares waiting times instead.
  */
 #ifndef PARACORD_BPF_SCHED_CORE_H
 #define PARACORD_BPF_SCHED_CORE_H
 
 /*
- * The virtual time of a task as of `now`, on the scale of the queue of `cpu`. The task runs on this CPU or waits there. The
- * running task keeps an advantage of PC_CORE_LEAST_NS. If the task has not been placed in the queue yet, the result is where
- * arrive() will place it.
+ * The virtual time of a task as of `now`, on the scale of the queue of `cpu`. The task runs on this CPU or waits there. For the
+ * running task, the result includes an advantage of PC_CORE_LEAST_NS. For a task that has not been placed in the queue yet, the
+ * result is the virtual time that arrive() will give to the task.
  */
 static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const struct pc_rq *rq, u64 now)
 {
@@ -20,7 +21,10 @@ static __always_inline u64 vtime_now(const struct pc_task *t, u32 cpu, const str
 
 	if (place_of(t) == PC_AT(PC_AT_RUN, cpu + 1) && !runs_nothing(rq))
 		return running_vtime(rq, now) - pc_fair_virtual(PC_CORE_LEAST_NS, t->inverse);
-	/* A waiting task's virtual time does not follow the base, because the base also follows tasks that run out of order. */
+	/*
+	 * Do not let the base raise the virtual time of a waiting task (pc_fair_place()), because the base also follows tasks that
+	 * run out of order.
+	 */
 	if (t->queue == cpu)
 		return t->vtime;
 	from = t->queue == PC_NO_QUEUE ? NULL : rq_of(t->queue);
@@ -41,8 +45,8 @@ static __always_inline u64 stands_for(struct pc_task *t, u64 now)
 }
 
 /*
- * Makes the turn of a CPU end even if the CPU has no tick. Called when tasks of two CPUs of a core are compared, because a task
- * of the other CPU may wait for the end of this turn.
+ * Makes sure that the turn of a CPU ends even if the CPU has no tick. Called when tasks of two CPUs of a core are compared,
+ * because a task of the other CPU may wait for the end of this turn.
  */
 static __always_inline void ends_its_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
@@ -69,8 +73,8 @@ bool BPF_PROG(ext_core_sched_before, struct task_struct *a, struct task_struct *
 	vtime = vtime_now(t, cpu, rq, now);
 	other_vtime = vtime_now(other, there, rq_there, now);
 	/*
-	 * If both tasks are on one CPU, the kernel only sorts the tasks that have the same cookie. The result does not decide
-	 * which task runs next on that CPU.
+	 * If both tasks are on one CPU, the kernel uses the result only to sort the tasks that have the same cookie. The result
+	 * does not decide which task runs next on that CPU.
 	 */
 	if (cpu == there)
 		return pc_fair_before(vtime, other_vtime);

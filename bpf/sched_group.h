@@ -2,15 +2,17 @@
 /*
  * Cgroups: the effective weight of a task depends on the weights of its groups (policy/fair.h).
  *
- * Each group has one machine-wide sum of the weights of its runnable tasks and active child groups. When a task becomes runnable
- * or goes to sleep, an atomic operation adds its weight to the sum of its group, or subtracts it. The sum of the parent changes
- * only when the sum of the group becomes zero or nonzero, or when the weight of the group changes. Each group stores the weight
- * that its parent's sum contains for it (`counted`). A CPU that changes the group replaces `counted` with an atomic exchange, and
- * adds the difference to the parent's sum. So no CPU waits, and no difference is lost. A sum may be outdated or negative for a
+ * Each group has one machine-wide sum of the weights of its runnable tasks and active child groups. When a task becomes runnable,
+ * an atomic operation adds the weight of the task to the sum of its group. When the task goes to sleep, an atomic operation
+ * subtracts the weight again. The sum of the parent changes only when the sum of the group becomes zero or nonzero, or when the
+ * weight of the group changes. Each group stores the weight with which it counts in its parent's sum (`counted`). A CPU that
+ * changes the group stores the new weight in `counted` by an atomic exchange, and adds the difference between the new and the old
+ * weight to the parent's sum. So no CPU waits for another one, and no difference is lost. A sum may be outdated or negative for a
  * short time. If other CPUs change the group in all PC_SETTLE_MAX rounds of settle(), `counted` may stay outdated until the next
  * change of the group.
  *
- * Factors are computed at most once per millisecond for each group. Tasks of the root group cause no such work.
+ * The factor of a group (pc_group_factor()) is computed at most once per millisecond. For tasks of the root group, no factor is
+ * computed.
  */
 #ifndef PARACORD_BPF_SCHED_GROUP_H
 #define PARACORD_BPF_SCHED_GROUP_H
@@ -38,7 +40,7 @@ struct {
 #define PC_RECORD_DEEP	2	/* the group is deeper than PC_GROUP_DEPTH_MAX */
 
 struct pc_group_ref {
-	u32 index;	/* index of the group's record, or of the nearest ancestor's record */
+	u32 index;	/* index of the group's record, or of the record of the nearest ancestor that has one */
 	u32 record;	/* PC_RECORD_* */
 };
 
@@ -64,7 +66,7 @@ static __always_inline u32 group_index(struct cgroup *cgrp)
 	return ref ? ref->index : PC_GROUP_ROOT;
 }
 
-/* Makes a task belong to a group. */
+/* Makes a task a member of a group. */
 static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 {
 	struct pc_group_ref *ref = bpf_cgrp_storage_get(&group_of, cgrp, 0, 0);
@@ -80,7 +82,7 @@ static __always_inline void enter_group(struct pc_task *t, struct cgroup *cgrp)
 /* Maximum number of rounds in which settle() follows concurrent changes of the group by other CPUs. */
 #define PC_SETTLE_MAX		4
 
-/* The weight that the parent's sum should contain for this group. */
+/* The weight with which this group should count in its parent's sum. */
 static __always_inline u32 weight_in_parent(const struct pc_group *g)
 {
 	if (!READ_ONCE(g->used) || !READ_ONCE(g->active))
@@ -95,7 +97,7 @@ static __always_inline s64 settle(struct pc_group *g)
 	s64 by = (s64)counts - __sync_lock_test_and_set(&g->counted, counts);
 	int i;
 
-	/* If another CPU changes the group after the last check here, that CPU also calls settle() after the check. */
+	/* If another CPU changes the group after the last check here, that CPU itself calls settle() after this check. */
 	bpf_for(i, 0, PC_SETTLE_MAX) {
 		u32 again = weight_in_parent(g);
 
@@ -108,7 +110,7 @@ static __always_inline s64 settle(struct pc_group *g)
 }
 
 /*
- * Adds `by` to the sum of a group. If the group thereby becomes active or inactive, the sum of its parent changes too, and so on
+ * Adds `by` to the sum of a group. If the group thereby becomes active or inactive, the sum of its parent also changes, and so on
  * towards the root. Return: 0.
  */
 PC_VERIFIED_ALONE int change_active(u32 index, s64 by)
@@ -149,8 +151,8 @@ PC_VERIFIED_ALONE int follow_weight(u32 index)
 #include "sched_quota.h"
 
 /*
- * Reads cpu.idle and cpu.max of a group from the kernel, because kernels before 6.19 do not report changes of these files. `of`:
- * the kernel's object for the group.
+ * Reads cpu.idle and cpu.max of a group from the kernel, because kernels before 6.19 do not report changes of these files to the
+ * scheduler. `of`: the kernel's task_group for the group.
  */
 static __always_inline void follow_files(u32 index, struct pc_group *g, const struct task_group *of)
 {
@@ -169,8 +171,8 @@ static __always_inline void follow_files(u32 index, struct pc_group *g, const st
 }
 
 /*
- * Return: the address of the kernel's object for the group of a task; 0: not known. The return type is an integer, so that the
- * verifier checks the code after the call only once.
+ * Return: the address of the kernel's task_group for the group of a task; 0: not known. The return type is an integer, so that
+ * the verifier checks the code after the call only once.
  */
 static __always_inline u64 kernels_group(const struct task_struct *p)
 {
@@ -204,8 +206,8 @@ static __always_inline void refresh_level(u32 index, struct pc_group *g, const s
 
 /*
  * Climbs from a group towards the root as long as the parent is outdated, and calls refresh_level() for the group where the climb
- * ends. A parent is outdated if it was not updated within the last 1 ms, or within the last 2 ms if `kernels` is 0. `kernels`:
- * the result of kernels_group(); 0: do not read the cgroup files. Return: 1 if the climb ends at the group itself.
+ * ends. A parent is outdated if it was not updated within the last 1 ms or, if `kernels` is 0, within the last 2 ms. `kernels`:
+ * the result of kernels_group(); 0: do not read the cgroup files. Return: 1 if the climb ends at the group where it began.
  */
 PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 {
@@ -217,7 +219,7 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 		u32 parent = g ? g->parent : PC_GROUP_ROOT;
 
 		above = group_at(parent);
-		/* The root group's record is never updated, because its values are those that apply without groups. */
+		/* The root group's record is never updated, because it always contains the values that apply without groups. */
 		if (!above || parent == PC_GROUP_ROOT ||
 		    is_fresh(above, now, (kernels ? 1 : 2) * PC_FACTOR_MAX_AGE_NS))
 			break;
@@ -236,7 +238,7 @@ PC_VERIFIED_ALONE int refresh_highest(u32 index, u64 kernels, u64 now)
 
 /*
  * Updates all outdated ancestors of a group, and then the group itself. An update of a group serves all its descendants, so the
- * cost of a group does not depend on its depth. Return: 0.
+ * cost per group does not depend on the depth of the group. Return: 0.
  */
 PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 {
@@ -249,18 +251,18 @@ PC_VERIFIED_ALONE int refresh_group(u32 index, u64 kernels, u64 now)
 }
 
 /*
- * Return: the group of a task; NULL: the root group. The factor and clamps of the group are at most 1 ms old per level of its
- * depth, or 2 ms per level if t->shares is set.
+ * Return: the group of a task; NULL: the root group. The factor and clamps of a group at depth n are at most n ms old, or 2n ms
+ * if t->shares is set.
  */
 static __always_inline struct pc_group *fresh_group(struct task_struct *p, const struct pc_task *t, u64 now)
 {
 	struct pc_group *g = t->group == PC_GROUP_ROOT ? NULL : group_at(t->group);
 
 	/*
-	 * For a task whose group has no record of its own, the cgroup files are not read, because t->group is the record of an
-	 * ancestor, but kernels_group() returns the task's own group. For such a task, the record may also become twice as old
-	 * before it is updated. So a task of the ancestor itself, for which the files are read, usually updates the record first.
-	 * A task that exits may outlive its group, and the index may then belong to another group.
+	 * If t->shares is set, t->group is the record of an ancestor, but kernels_group() would return the task's own group. For
+	 * such a task, the cgroup files are therefore not read, and the record may become twice as old before it is updated. So a
+	 * task of the ancestor itself usually updates the record earlier, and the files are read at that update. A task that
+	 * exits may outlive its group, and the index may then belong to another group.
 	 */
 	if (g && g->generation == t->generation && READ_ONCE(g->used) && !is_fresh(g, now, (t->shares ? 2 : 1) * PC_FACTOR_MAX_AGE_NS))
 		refresh_group(t->group, t->shares ? 0 : kernels_group(p), now);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An idle CPU makes no new performance request, and its last request stays active. This matters if CPUs share a frequency,
- * because schedutil then uses the largest of their requests. So a timer lowers the request of an idle CPU as the contributions of
- * sleeping tasks to the CPU's sum decay.
+ * An idle CPU makes no new performance request, and its last request stays active. The last request matters if CPUs share a
+ * frequency, because schedutil then uses the largest of their requests. So a timer lowers the request of an idle CPU as the
+ * contributions of sleeping tasks to the CPU's sum decay.
  *
- * The timer also replaces the scheduler's active requests after the daemon has switched requests off. In this case, it requests
- * the highest frequency, which the kernel uses by default if the scheduler requests nothing. Only a timer can make a request for
- * another CPU, because the caller must not hold a run queue lock.
+ * After the daemon has switched requests off, the timer also replaces each request of the scheduler that is still active with a
+ * request for the highest frequency. The kernel uses this frequency by default if a scheduler requests nothing. Only a timer can
+ * make a request for another CPU, because the code that makes such a request must not hold a run queue lock.
  */
 #ifndef PARACORD_BPF_SCHED_IDLE_H
 #define PARACORD_BPF_SCHED_IDLE_H
 
 /*
- * Timer period while the request of an idle CPU has to fall. The contributions of sleeping tasks halve in this time. The kernel
- * also updates the load of idle CPUs at this interval.
+ * Timer period while the request of an idle CPU still has to fall. The contributions of sleeping tasks halve in this time. The
+ * kernel also updates the load of idle CPUs at this interval.
  */
 #define PC_IDLE_NS		(32 * PC_NSEC_PER_MSEC)
 /*
- * Timer period if no request has to fall (PC_IDLE_REST_NS), and if requests are switched off or no CPU shares its frequency
- * (PC_IDLE_OFF_NS).
+ * Other timer periods: PC_IDLE_REST_NS if no request has to fall; PC_IDLE_OFF_NS if requests are switched off or no CPU shares
+ * its frequency.
  */
 #define PC_IDLE_REST_NS		(256 * PC_NSEC_PER_MSEC)
 #define PC_IDLE_OFF_NS		(1 * PC_NSEC_PER_SEC)
@@ -83,7 +83,7 @@ static __always_inline void start_idle_timer(void)
 	if (!timer)
 		return;
 	/*
-	 * The call fails if the timer is left over from an earlier attachment of the scheduler. The timer can be used
+	 * This call fails if the timer is left over from an earlier attachment of the scheduler. The old timer can be used
 	 * nevertheless.
 	 */
 	bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finds ordinary tasks that have clamps in the kernel. The daemon imports the clamps (crates/host/src/scheduler/imports.rs). */
+/*
+ * Finds ordinary tasks that have requested clamps from the kernel. The daemon imports the clamps
+ * (crates/host/src/scheduler/imports.rs).
+ */
 #ifndef PARACORD_BPF_SCHED_IMPORT_H
 #define PARACORD_BPF_SCHED_IMPORT_H
 
@@ -19,7 +22,7 @@ int ext_kernel_clamps(struct bpf_iter__task *ctx)
 
 	if (!p || !bpf_core_field_exists(p->uclamp_req))
 		return 0;
-	/* Real-time and deadline tasks do not belong to the scheduler. */
+	/* paracord's scheduler does not schedule real-time and deadline tasks. */
 	if (p->policy != SCHED_OTHER_POLICY && p->policy != SCHED_BATCH_POLICY && p->policy != SCHED_IDLE_POLICY &&
 	    p->policy != SCHED_EXT_POLICY)
 		return 0;

@@ -25,7 +25,7 @@ int BPF_PROG(ext_cpu_online, s32 cpu)
 
 /*
  * A CPU that goes offline no longer dispatches from its queue. All tasks in this queue, even pinned ones, are moved to the global
- * DSQ, from which the kernel finds another CPU for them.
+ * DSQ. The kernel then finds another CPU for each of them.
  */
 SEC("struct_ops/ext_cpu_offline")
 int BPF_PROG(ext_cpu_offline, s32 cpu)
@@ -39,18 +39,22 @@ int BPF_PROG(ext_cpu_offline, s32 cpu)
 	return 0;
 }
 
-/* Return: the most running time that a task can owe when it exits, which is one turn. Without the kick, turns end at ticks. */
+/*
+ * Return: the most running time that a task can owe when it exits, which is one turn. Without scx_bpf_kick_cpu(), a turn ends at
+ * a tick.
+ */
 static __always_inline u32 most_owed(const struct pc_rq *rq)
 {
 	return PC_CAN_KICK && rq ? rq->slice_ns : PC_FAIR_TICK_NS;
 }
 
 /*
- * Sets the debit of a new task: the most that the task may owe when it exits. If the previous child of the same parent has
- * exited, the debit of the next child is only what the previous child has run. So a parent that forks one child after the other
- * pays for what its children use. Only the previous child counts, because a parent could otherwise fork many children in advance
- * and use their credit later. The first child of a task that was itself forked has no debit, because that task has already waited
- * for its own debit.
+ * Sets the debit of a new task: running time that is charged to the task before it runs for the first time. Usually, the debit is
+ * one turn, because a task may owe up to one turn when it exits, and its debt then vanishes. If the previous child of the same
+ * parent has exited, the debit of the new task is only the running time of that previous child. So if a parent forks one child
+ * after the other, each child pays for the running time of the child before it. Only the previous child counts. If more children
+ * counted, a parent could fork many children in advance and use their credit later. A parent that was itself created under the
+ * scheduler has already waited for its own debit. Therefore, the first child of such a parent has no debit.
  */
 static __always_inline void owe(const struct task_struct *p, struct pc_task *t, struct pc_task *maker)
 {
@@ -69,21 +73,21 @@ static __always_inline void owe(const struct task_struct *p, struct pc_task *t, 
 	WRITE_ONCE(maker->credit_ns, 0);
 	t->number = ++maker->children;
 	maker->last_child = 0;
-	/* In this case, the parent belongs to another class. */
+	/* If the CPU runs no task of the scheduler, the parent belongs to another class. */
 	if (!rq || runs_nothing(rq))
 		return;
 	maker->last_child = p->pid;
 	/*
-	 * The parent's running time since the last charge_from() will be added to after_ns as a whole. Subtract the part before
-	 * the fork.
+	 * The parent's running time since the last charge_from() will be added to after_ns as a whole. Subtract the part that
+	 * lies before the fork.
 	 */
 	maker->after_ns = -(s32)pc_min_u64(pc_elapsed_ns(rq_now(), rq->cur_since_ns), PC_NSEC_PER_SEC);
 }
 
 /*
  * Called when a task exits. Charges the task's running time since its last fork to the child of that fork, because otherwise
- * nobody would pay for this time. So a chain of tasks, each of which still runs after it has forked the next one, gets no more
- * CPU time than one task.
+ * nobody would pay for this time. In a chain of tasks, each task may still run after it has forked the next one. With this
+ * charge, such a chain gets no more CPU time than one task.
  */
 static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *rq)
 {
@@ -102,7 +106,7 @@ static __noinline void leave_debt(const struct pc_task *t, const struct pc_rq *r
 	bpf_task_release(child);
 }
 
-/* Accounts the running time `ran_ns` of a task that has forked. */
+/* Adds `ran_ns` to the running time of a task since its last fork. */
 static __always_inline void run_after_fork(const struct task_struct *p, struct pc_task *t, const struct pc_rq *rq, u64 ran_ns)
 {
 	if (t->after_ns < (s32)PC_FAIR_TICK_NS)
@@ -119,8 +123,8 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	if (!t)
 		return -12;	/* ENOMEM: the fork fails, as it does without the scheduler */
 	/*
-	 * The record may be left over from an earlier attachment of the scheduler. `vcpu` is kept, because the sensor may find at
-	 * the same time that the task is a vCPU.
+	 * The record may be left over from an earlier attachment of the scheduler. Keep `vcpu`, because the sensor may discover
+	 * at the same time that the task is a vCPU.
 	 */
 	__builtin_memset(&t->queue, 0, sizeof(*t) - __builtin_offsetof(struct pc_task, queue));
 	t->queue = PC_NO_QUEUE;
@@ -132,7 +136,7 @@ s32 BPF_PROG(ext_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	return 0;
 }
 
-/* Accounts the running time `ran_ns` of a new task. If the task exits, the rest of its debit becomes its parent's credit. */
+/* Subtracts the running time `ran_ns` of a new task from `unused_ns`. If the task exits, the rest becomes its parent's credit. */
 static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, u64 ran_ns)
 {
 	struct pc_task *parent;
@@ -145,7 +149,7 @@ static __always_inline void use_debit(struct task_struct *p, struct pc_task *t, 
 		WRITE_ONCE(parent->credit_ns, t->unused_ns);
 }
 
-/* Called when a task leaves the scheduler. The task may be waiting, for example if it becomes a real-time task. */
+/* Called when a task leaves the scheduler. The task may be waiting at this time, for example if it becomes a real-time task. */
 SEC("struct_ops/ext_disable")
 int BPF_PROG(ext_disable, struct task_struct *p)
 {
@@ -160,8 +164,8 @@ int BPF_PROG(ext_disable, struct task_struct *p)
 }
 
 /*
- * Clears the record of a CPU, which may be left over from an earlier attachment of the scheduler. Keeps the fields that the
- * loader and the daemon have set.
+ * Clears the record of a CPU. The record may contain values from an earlier attachment of the scheduler. Keeps the fields that
+ * the loader and the daemon have set.
  */
 static __always_inline void begin_rq(struct pc_rq *rq)
 {

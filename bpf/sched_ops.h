@@ -4,9 +4,9 @@
  * stopping; enqueue, if the stopped task is still runnable; and running, for the next task. The tracepoint sched_switch comes
  * after these operations. At this tracepoint, the sensor has nothing left to do for tasks of the scheduler.
  *
- * If a task of a higher class takes the CPU, cpu_release comes after enqueue, and requeues what waits in the local DSQ. The kernel
- * calls enqueue for a task that was preempted before its slice has ended only if the task had to run at once (at_once()). Such a
- * task is enqueued twice if it is boosted.
+ * If a task of a higher class takes the CPU, cpu_release comes after enqueue, and requeues the tasks that wait in the local DSQ.
+ * If a task is preempted before the end of its slice, the kernel calls enqueue for this task only if the task had to run at once
+ * (at_once()). A boosted task that had to run at once is enqueued twice.
  */
 #ifndef PARACORD_BPF_SCHED_OPS_H
 #define PARACORD_BPF_SCHED_OPS_H
@@ -21,7 +21,9 @@
 #include "sched_life.h"
 #include "sched_yield.h"
 
-/* Inserts a waking task into the local DSQ of a CPU that the kernel calls idle. Return: false if the CPU has no record. */
+/*
+ * Inserts a waking task into the local DSQ of a CPU that the kernel has reported as idle. Return: false if the CPU has no record.
+ */
 static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -34,8 +36,8 @@ static __always_inline bool starts_at(struct task_struct *p, s32 cpu)
 }
 
 /*
- * Sends a VM's thread that wakes outside the VM's home node to an idle CPU of the home node. Return: the CPU; negative if the
- * thread stays where it is.
+ * If a thread of a VM wakes outside the VM's home node, sends the thread to an idle CPU in the home node. Return: the CPU;
+ * negative if the thread stays where it is.
  */
 static __always_inline s32 goes_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
@@ -53,7 +55,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	bool is_idle = false;
 	s32 cpu = -1;
 
-	/* If the quota holds back the task, ext_enqueue parks it, and the task must not claim an idle CPU here. */
+	/* If a quota holds back the task, ext_enqueue will park the task. So the task must not claim an idle CPU here. */
 	if (t && rq && t->limited && is_held(p, t, rq, rq_now()))
 		return prev_cpu;
 	if (t && rq)
@@ -62,7 +64,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 		return cpu;
 	if (t && rq && (rq->features & PC_PERF_PLACE)) {
 		follow_guest(t);
-		/* A boosted vCPU is not placed by energy at each of its wakeups. */
+		/* Do not place a boosted vCPU by energy at each of its wakeups. */
 		if (!level || place_is_due(t, rq, rq_now()))
 			cpu = place(p, t, prev_cpu);
 	}
@@ -86,7 +88,7 @@ s32 BPF_PROG(ext_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (!rq || cpu != prev_cpu || (rq->features & PC_PERF_PLACE))
 		return cpu;
 	cpu = less_busy(p, rq, cpu);
-	/* For each task that wakes, check for a faster CPU at most once per slice. */
+	/* Search for a faster CPU for this task at most once per slice. */
 	if (cpu != prev_cpu || !t || is_pinned(p) || !is_due(&t->placed_ns, rq_now(), rq->slice_ns))
 		return cpu;
 	cpu = faster_cpu(prev_cpu, t->weight);
@@ -111,7 +113,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	to = leaves_for(place_of(t));
 	go_to(t, PC_AT_NOWHERE);
 	born = t->birth & PC_BIRTH_NEW;
-	/* If a new task was requeued, its parent need not run on this CPU. */
+	/* If a new task was requeued, the task that runs on this CPU is not necessarily its parent. */
 	if (born && !(enq_flags & SCX_ENQ_REENQ))
 		inherit(t, now);
 	/* On a CPU without a tick, ext_tick has not raised the base. Raise it as if there had been a tick one slice ago. */
@@ -127,8 +129,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 	if (moves(p, t, to, rq->slice_ns, enq_flags))
 		return 0;
 	/*
-	 * No other task is runnable, and the CPU would go idle. Either the task was to migrate but may no longer do so, or it is
-	 * to start a new turn without a tick (goes_on_without_tick()). The kick makes the CPU schedule again.
+	 * No other task is runnable, and the CPU would go idle. Either this task was to migrate but may no longer do so, or it is
+	 * to start a new turn without a tick (goes_on_without_tick()). preempt_cpu() makes the CPU schedule again.
 	 */
 	if (enq_flags & SCX_ENQ_LAST) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags);
@@ -145,8 +147,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 			return 0;
 		}
 		/*
-		 * A boosted vCPU that is requeued runs after vCPUs of the same level that already wait. While the vCPU is
-		 * requeued, the CPU runs nothing, and the vCPU cannot preempt.
+		 * A boosted vCPU that is requeued runs after vCPUs of the same level that already wait. While the vCPU is being
+		 * requeued, runs_nothing() is true, so the vCPU does not preempt.
 		 */
 		bool first = !runs_nothing(rq) && gives_way(rq, level);
 		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
@@ -167,7 +169,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		watch_turn(rq, cpu, now);
 		return 0;
 	}
-	/* A parked task is enqueued again if it moves to a group that has quota left. By then, the CPU may have gone idle. */
+	/*
+	 * If a parked task moves to a group that has quota left, the task is enqueued again. By then, the CPU may have gone idle.
+	 */
 	if (t->waits_ns && scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags | at_once(rq, enq_flags));
 		watch_claimed(rq, cpu);
@@ -178,7 +182,7 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		if (other >= 0) {
 			insert_local(p, t, other, rq->slice_ns, enq_flags | at_once(rq_of(other), enq_flags));
 			look_here(other, cpu);
-			/* The kick makes the idle CPU look for work even if the task is dequeued before it arrives there. */
+			/* This kick makes the idle CPU look for work even if the task is dequeued before it arrives there. */
 			wake_idle(other);
 			return 0;
 		}
@@ -188,9 +192,9 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Dispatches for a CPU other than the current one. With core scheduling, the kernel calls dispatch for all hardware threads of a
- * core at once, and holds the lock that a move between queues would take. So the next task must be the first task of that CPU's
- * own queue, or the task that runs on that CPU.
+ * Dispatches for a CPU other than the current one. With core scheduling, the kernel calls dispatch on one CPU of a core for all
+ * CPUs of the core. It then holds the lock that a move between queues would take. So the next task of the other CPU must be the
+ * first task in that CPU's own queue, or the task that runs there.
  */
 static __noinline void dispatch_sibling(s32 cpu, struct task_struct *prev)
 {
@@ -229,8 +233,8 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	due = is_due(&rq->balanced_ns, now, rq->slice_ns);
 	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
 		/*
-		 * Do not call give() after balance(), because give() may drop the run queue lock. The task that balance() has
-		 * pulled may then be dequeued, and the kernel would not call dispatch again.
+		 * Do not call give() after balance(), because give() may drop the run queue lock. While the lock is dropped, the
+		 * task that balance() has pulled may be dequeued, and the kernel would not call dispatch again.
 		 */
 		if (due && balance(cpu, NULL))
 			return 0;
@@ -288,17 +292,25 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	in_order = is_in_queue_of(at, cpu);
 	go_to(t, PC_AT(PC_AT_RUN, cpu + 1));
 	waited_ns = t->waits_ns ? pc_elapsed_ns(now, t->waits_ns) : 0;
-	/* A task that has waited too long gets a turn even if its quota is used up. Otherwise it might never make progress. */
+	/*
+	 * A task that has waited for too long gets a turn even if its quota is used up. Otherwise it might never make progress.
+	 */
 	aged = waited_ns >= PC_FAIR_WAIT_MAX_NS;
 	called = t->called;
 	t->called = 0;
 	t->stands_ns = 0;
-	/* The previous task has called a task. If the new task is boosted, the called task must not preempt it. */
+	/*
+	 * The previous task has made a directed yield. If the task that now runs is boosted, the target of the yield must not
+	 * preempt it.
+	 */
 	if (READ_ONCE(rq->calls) == PC_CALLS_HERE)
 		WRITE_ONCE(rq->calls, PC_CALLS_ELSEWHERE);
-	/* ext_enqueue was not called for a new task that was sent to an idle CPU at once. */
+	/* If a newly forked task was sent directly to an idle CPU, ext_enqueue was not called for it. */
 	t->birth &= ~PC_BIRTH_NEW;
-	/* The task has not arrived if it was inserted into a local DSQ when it woke, or if it comes from another CPU's queue. */
+	/*
+	 * If the task was inserted into a local DSQ when it woke, or comes from another CPU's queue, arrive() has not been called
+	 * yet for this CPU.
+	 */
 	if (!has_arrived(at) || t->queue != cpu)
 		arrive(p, t, rq, cpu, now);
 	else if (rq->features & PC_PERF_TRACK)
@@ -333,7 +345,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		WRITE_ONCE(v->ran_boosted, level_of(v) != PC_LEVEL_NONE);
 	/*
 	 * Reschedule if the task's quota is used up, or if a boosted vCPU of a higher level was requeued during this switch. Do
-	 * not reschedule for a vCPU of the same level, because such vCPUs take turns.
+	 * not reschedule for a vCPU of the same level, because vCPUs of the same level take turns.
 	 */
 	held = spent && !aged && may_hold(p, t);
 	if (held || (rq->put_back > level_of(v) && !rq->aged && !aged && !called))
@@ -341,13 +353,13 @@ int BPF_PROG(ext_running, struct task_struct *p)
 	else if (spent && (aged || t->reads))
 		begin_short_turn(rq, cpu, PC_TURN_NS, now);
 	else if (rq->put_back > level_of(v) && called)
-		/* A boosted vCPU has called this task, and runs again after it. */
+		/* A boosted vCPU has yielded to this task, and runs again after it. */
 		begin_short_turn(rq, cpu, pc_fair_turn_min_ns(rq->slice_ns), now);
 	else
 		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
 	/*
-	 * A held task is requeued before its first instruction. The task has not run, and must keep its waiting time, because
-	 * otherwise it might never run.
+	 * A task that is held back by its quota is requeued before its first instruction. It has not run, so it must keep its
+	 * waiting time. Otherwise it might never run.
 	 */
 	if (!held)
 		t->waits_ns = 0;
@@ -379,8 +391,8 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		return 0;
 	t->reads = runnable && reads_under_rcu(p);
 	/*
-	 * Another hardware thread of the core may have the next turn. If the rest of the slice is 0, the task waits at its place
-	 * in the queue of its CPU. Otherwise the kernel would insert it at the head of the local DSQ.
+	 * Another hardware thread of the core may have the next turn. If the slice of the task is 0, the task waits at its place
+	 * in the queue of its CPU. If part of the slice were left, the kernel would insert the task at the head of the local DSQ.
 	 */
 	if (runnable && shares_core(cpu, now))
 		p->scx.slice = 0;
@@ -405,20 +417,22 @@ int BPF_PROG(ext_stopping, struct task_struct *p, bool runnable)
 		follow_guest(t);
 		perf_ran(p, t, rq, now);
 	}
-	/* ext_quiescent comes next and could do this, but would have to find the record again. */
+	/* ext_quiescent, which comes next, could also do this, but would have to find the record again. */
 	if (!runnable) {
 		departs(p, t, cpu, p->__state != 0);
 	}
 	WRITE_ONCE(rq->runs, PC_RUNS_NOTHING);
 	WRITE_ONCE(rq->turn, PC_TURN_WHOLE);
-	/* A task in the state LEAVE keeps this state: ext_enqueue reads the destination CPU from it. */
+	/*
+	 * A runnable task in the state LEAVE keeps this state, because ext_enqueue reads the destination CPU from the same word.
+	 */
 	if (!runnable || state_of(place_of(t)) == PC_AT_RUN)
 		go_to(t, PC_AT_NOWHERE);
 	if (v && is_current(p)) {
 		here = bpf_map_lookup_elem(&cpus, &cpu);
 		if (here)
 			here->running = 0;
-		/* A task that changes its own affinity or class stops too, but does not sleep. */
+		/* A task that changes its own affinity or class also stops, but does not sleep. */
 		switched_out(p, v, index, runnable || !p->__state, bpf_ktime_get_ns());
 	}
 	return 0;
@@ -466,7 +480,10 @@ int BPF_PROG(ext_tick, struct task_struct *p)
 		rq->search_ns = now + PC_AGED_EVERY_NS;
 		rq->search = 1;
 	}
-	/* If the tick is stopped, another CPU calls ext_tick once per second. This call finds tasks that wait unnoticed. */
+	/*
+	 * If the tick of this CPU is stopped, another CPU calls ext_tick for it once per second. That call finds waiting tasks that
+	 * nothing else has noticed.
+	 */
 	if (READ_ONCE(rq->expired) || (p->scx.slice == SCX_SLICE_INF && is_waited_for_on(rq, cpu))) {
 		WRITE_ONCE(rq->expired, 0);
 		p->scx.slice = 0;
@@ -480,7 +497,7 @@ int BPF_PROG(ext_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	struct pc_rq *rq = rq_of(cpu);
 
-	/* A task of the stop class runs for some microseconds. A move would cost more. */
+	/* A task of the stop class runs for some microseconds. A move of a boosted thread to another CPU would cost more. */
 	if (rq && args->reason != SCX_CPU_PREEMPT_STOP)
 		record_taking(rq, rq_now());
 	reenqueue_local();
@@ -492,7 +509,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct pc_task *t;
 
-	/* If the task was running, ext_stopping has already done what follows. */
+	/* If the task was running, ext_stopping has already done all of this. */
 	if (is_current(p))
 		return 0;
 	t = task_of(p);
@@ -505,7 +522,7 @@ int BPF_PROG(ext_quiescent, struct task_struct *p, u64 deq_flags)
 	return 0;
 }
 
-/* The kernel ejects a scheduler under which a task waits longer than this. The kernel accepts at most 30 s. */
+/* The kernel ejects a scheduler under which a task waits longer than this. The kernel accepts a value of at most 30 s. */
 #define PC_WATCHDOG_MS	30000
 
 SEC(".struct_ops.link")

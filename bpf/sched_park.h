@@ -5,7 +5,7 @@
  *
  * The quota is checked when a task is enqueued and while it runs. If the quota is used up while a task waits in the queue of a
  * CPU, the task still begins to run, and is requeued at once. This adds microseconds to the group's debt, but saves a search of
- * the queues. A parked task does not count in the sum of its group, so other groups with the same parent get its CPU time.
+ * the queues. A parked task does not count in the sum of its group, so the other groups of the same parent get its CPU time.
  */
 #ifndef PARACORD_BPF_SCHED_PARK_H
 #define PARACORD_BPF_SCHED_PARK_H
@@ -15,15 +15,17 @@
 #define PC_UNPARK_MAX		64
 /* A run also releases tasks that have waited for too long: one, plus one for every PC_UNPARK_OLD_OF parked tasks of the group. */
 #define PC_UNPARK_OLD_OF	1024
-/* After this time, a run of the timer serves no more groups. The next run begins with the groups that were left out. */
+/* After this time, a run of the timer serves no more groups. The next run begins with the groups that were skipped. */
 #define PC_LOOK_NS		(50 * PC_NSEC_PER_USEC)
 /*
- * After a CPU has gone offline, each of PC_GONE_LOOKS runs checks up to PC_UNPARK_DEPTH parked tasks of each group. A single run
- * is not enough, because some tasks may still be on their way to a queue.
+ * After a CPU has gone offline, each of the next PC_GONE_LOOKS runs of the timer checks up to PC_UNPARK_DEPTH parked tasks of
+ * each group. A single run is not enough, because some tasks may still be on their way to a queue.
  */
 #define PC_UNPARK_DEPTH		4096
 #define PC_GONE_LOOKS		4
-/* Intervals of the timer: minimum while tasks are parked, maximum while there are quotas, interval while there are none. */
+/*
+ * Intervals of the timer: minimum while tasks are parked, maximum while there are quotas, and interval while there are no quotas.
+ */
 #define PC_PARK_SOONEST_NS	(500 * PC_NSEC_PER_USEC)
 #define PC_PARK_LATEST_NS	(5 * PC_NSEC_PER_MSEC)
 #define PC_PARK_REST_NS		(256 * PC_NSEC_PER_MSEC)
@@ -50,22 +52,22 @@ struct {
 	__type(value, struct pc_park_timer);
 } park_timer SEC(".maps");
 
-/* Number of PC_GONE_LOOKS runs that are still to be done. */
+/* How many of the PC_GONE_LOOKS runs remain to be done. */
 static u32 gone_looks;
 
 /*
  * Whether a quota can hold back a task at all. A task that has disabled its migration is never held back, because it is in the
- * middle of kernel code, and may hold a lock (PREEMPT_RT). If the task is the current one, BPF itself has disabled its migration
- * once, which does not count.
+ * middle of kernel code, and may hold a lock (PREEMPT_RT). If the task is the current one, BPF itself has also disabled the
+ * task's migration once. This does not count.
  */
 static __always_inline bool may_hold(const struct task_struct *p, const struct pc_task *t)
 {
-	/* Without the kick, nothing would wake the CPU of a task that is released. */
+	/* Without scx_bpf_kick_cpu(), nothing would wake the CPU of a released task. */
 	return PC_CAN_KICK && t->limited && !t->reads && !(p->flags & (PC_PF_EXITING | PC_PF_KTHREAD)) &&
 	       p->migration_disabled <= (is_current(p) ? 1 : 0);
 }
 
-/* Whether a task can be held back and its quota is used up, including the portion that the CPU of `rq` has. */
+/* Whether a quota can hold back a task and has no runtime left, neither in a pool nor in the portion of the CPU of `rq`. */
 static __always_inline bool is_short(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq)
 {
 	if (!may_hold(p, t) || (rq->paying == t->limited && rq->portion_ns > 0) || rq->offline)
@@ -74,8 +76,8 @@ static __always_inline bool is_short(const struct task_struct *p, const struct p
 }
 
 /*
- * Whether the quota keeps a task from running on the CPU of `rq` now. A task that has waited for too long is not held back,
- * because the kernel ejects a scheduler that lets a task wait for ever, even if the reason is a quota.
+ * Whether the quota of a task keeps the task from running on the CPU of `rq` now. A task that has waited for too long is not held
+ * back, because the kernel ejects a scheduler that lets a task wait forever, even if the reason is a quota.
  */
 static __always_inline bool is_held(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 				    u64 now)
@@ -95,7 +97,7 @@ static __always_inline void note_parked(u32 index)
 }
 
 /*
- * Clears the bit of a group if no task is in the group's DSQ or on its way to it. A CPU that parks a task counts the task before
+ * Clears the bit of a group if no task is in the group's DSQ or on its way there. A CPU that parks a task counts the task before
  * it checks the bit. This function clears the bit before it reads the count again. So at least one of the two CPUs sees what the
  * other one has written.
  */
@@ -113,7 +115,10 @@ static __always_inline void forget_parked(u32 index, const struct pc_quota *q)
 		note_parked(index);
 }
 
-/* Parks a task instead of adding it to the queue of its CPU. Its virtual time determines its later place in that queue. */
+/*
+ * Parks a task instead of adding it to the queue of its CPU. When the task is released, its virtual time determines its place in
+ * that queue.
+ */
 static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 slice_ns, u64 enq_flags, u64 now)
 {
 	if (!t->waits_ns)
@@ -126,7 +131,10 @@ static __always_inline void park(struct task_struct *p, struct pc_task *t, u64 s
 	insert(p, PC_PARK | t->limited, slice_ns, enq_flags);
 }
 
-/* Releases a parked task to an idle CPU or to the queue of its own CPU. Return: false if the task has left this DSQ. */
+/*
+ * Releases a parked task to an idle CPU or to the queue of its own CPU. Return: false if the task has already left the group's
+ * DSQ.
+ */
 static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u32 cpu = t->queue;
@@ -137,16 +145,17 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 
 	if (!rq)
 		return false;
-	/* From the global DSQ, the kernel finds another CPU even for a task that is pinned to the offline CPU. */
+	/* For a task in the global DSQ, the kernel finds another CPU, even if the task is pinned to the offline CPU. */
 	if (rq->offline) {
 		moved = move_to(it, p, SCX_DSQ_GLOBAL, 0);
 		wake_idle(cpu);
 		return moved;
 	}
 	/*
-	 * A task that goes to its own CPU goes through the queue, even if that CPU is idle. After a move to the local DSQ, the
-	 * next switch would not update the run queue clock (wakeup_preempt()), and the kernel would charge the idle time of the
-	 * CPU to the task.
+	 * A task that goes to its own CPU goes through the queue, even if that CPU is idle. If this function moved the task
+	 * directly to the local DSQ, the kernel's wakeup_preempt() would make the next switch skip the update of the run queue
+	 * clock. The task would then begin to run with an outdated clock, and the kernel would charge the idle time of the CPU to
+	 * the task.
 	 */
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu) && describes_cpumask() && !is_pinned(p) && gives_away(rq, rq_now()))
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -159,11 +168,16 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 		wake_idle(idle);
 		return moved;
 	}
-	/* Count the task in the queue of the CPU before the task is visible there. Give up if another CPU has dequeued it. */
+	/*
+	 * Count the task in the queue of the CPU before the task is visible there. Give up if another CPU has dequeued the task.
+	 */
 	if (state_of(was) != PC_AT_PARKED || !wait_instead(t, was, there))
 		return false;
 	if (!move_to_vtime(it, p, cpu, pc_fair_place(t->vtime, rq->base, rq->slice_ns))) {
-		/* If the task was dequeued and parked again before it was counted above, it is still parked. Restore its word. */
+		/*
+		 * If the task was dequeued and parked again before it was counted above, it is still parked. Restore the word
+		 * that says so (pc_task.at).
+		 */
 		wait_instead(t, there, was);
 		return false;
 	}
@@ -172,7 +186,10 @@ static __always_inline bool let_go(struct bpf_iter_scx_dsq *it, struct task_stru
 	return true;
 }
 
-/* Return: the number of tasks that may be released: one for each portion in the emptiest pool of a group and its ancestors. */
+/*
+ * Return: the number of tasks that may be released. This is the number of portions in the emptiest pool among the group's own
+ * pool and its ancestors' pools.
+ */
 PC_VERIFIED_ALONE u64 portions_of(u32 index)
 {
 	u64 most = PC_QUOTA_NONE;
@@ -192,7 +209,7 @@ PC_VERIFIED_ALONE u64 portions_of(u32 index)
 /*
  * Reads the cgroup files of a parked task's group, because nobody else reads these files while all tasks of the group are parked.
  * `index`: the group for whose quota the task waits. The timer does not hold the task's lock, so the task may move to another
- * group meanwhile. If the task has moved, nothing is read.
+ * group in the meantime. In that case, nothing is read.
  */
 static __always_inline void follow_parked(u32 index, const struct task_struct *p, struct pc_task *t, u64 now)
 {
@@ -200,7 +217,10 @@ static __always_inline void follow_parked(u32 index, const struct task_struct *p
 	u32 group = READ_ONCE(t->group);
 	struct pc_group *g;
 
-	/* A task leaves the DSQ before it changes its group (ext_quiescent). An atomic operation with a result is a barrier. */
+	/*
+	 * A task leaves the DSQ before it changes its group (ext_quiescent). An atomic operation that returns a value is a
+	 * barrier.
+	 */
 	at = __sync_fetch_and_add(&t->at, 0) & (PC_AT_WHERE | PC_AT_STATE);
 	if (at != PC_AT(PC_AT_PARKED, index) || READ_ONCE(t->group) != group)
 		return;
@@ -254,8 +274,8 @@ PC_VERIFIED_ALONE u64 unpark(u32 index, u64 now)
 }
 
 /*
- * Releases those parked tasks of a group whose CPU is going offline. The CPU cannot go offline before these tasks are released.
- * The kernel finds another CPU for each of them.
+ * Releases the parked tasks of a group whose CPUs are going offline. A CPU cannot go offline before its parked tasks are
+ * released. The kernel finds another CPU for each of these tasks.
  */
 PC_VERIFIED_ALONE int unpark_gone(u32 index)
 {
@@ -290,7 +310,7 @@ struct pc_park_look {
 	u64 again_ns;	/* time until the next run */
 	u32 gone;	/* 1: a CPU has gone offline recently */
 	u32 late;	/* 1: this run has lasted for PC_LOOK_NS */
-	u32 left_out;	/* first group that was due and was left out; 0: none */
+	u32 left_out;	/* first group that was due but was skipped; 0: none */
 };
 
 /* Serves a group that has parked tasks, if the group is due. */
@@ -352,8 +372,8 @@ static int park_look(void *map, u32 *key, struct pc_park_timer *value)
 	if (!ext_on || !all)
 		return 0;
 	/*
-	 * Before 6.19, the verifier treats this callback as sleepable, because a sleepable program starts the timer. So the
-	 * functions that iterate over tasks take the RCU read lock themselves.
+	 * Before 6.19, the verifier treats this callback as sleepable, because a sleepable program starts the timer. So this
+	 * callback, and the functions that iterate over tasks, take the RCU read lock themselves.
 	 */
 	bpf_rcu_read_lock();
 	if (look.gone)

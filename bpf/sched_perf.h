@@ -6,8 +6,8 @@
  * run queue lock of that CPU. When a task goes to another CPU, its contribution is added to `left` or `removed` of the old CPU,
  * and the old CPU then subtracts it from its own sums. The kernel uses `removed` of a cfs_rq in the same way.
  *
- * Load is tracked on the clock clock_pelt of the run queue. The kernel updates this clock before each operation, and scales it by
- * the speed of the CPU, so that utilization does not depend on capacity and frequency.
+ * Load is tracked on the clock clock_pelt of the run queue. The kernel updates this clock before each operation of the scheduler,
+ * and scales the clock by the speed of the CPU, so that utilisation does not depend on capacity and frequency.
  */
 #ifndef PARACORD_BPF_SCHED_PERF_H
 #define PARACORD_BPF_SCHED_PERF_H
@@ -17,7 +17,7 @@ static __always_inline u64 pelt_clock(struct task_struct *p)
 	return p->se.cfs_rq->rq->clock_pelt;
 }
 
-/* Subtracts the contributions of tasks that have gone to other CPUs from the sums of this CPU. */
+/* Subtracts from this CPU's sums the contributions of tasks that have moved to other CPUs. */
 static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 {
 	if (READ_ONCE(rq->left))
@@ -28,7 +28,7 @@ static __always_inline void take_off(struct pc_rq *rq, u64 clock)
 
 /*
  * The sum of the requests of a CPU's tasks as of `now`. Any CPU may call this function. The result is as recent as the last
- * update by the CPU itself.
+ * update by the CPU of `rq`.
  */
 static __always_inline u32 sum_of(const struct pc_rq *rq, u64 now)
 {
@@ -47,8 +47,8 @@ static __always_inline bool gives_away(const struct pc_rq *rq, u64 now)
 }
 
 /*
- * Makes a performance request for a CPU. schedutil adds a quarter to every request. `wanted` already includes paracord's own
- * quarter, so a fifth is subtracted here.
+ * Makes a performance request for a CPU. schedutil adds 25 % headroom to every request. `wanted` already includes paracord's own
+ * headroom of 25 %, so a fifth is subtracted here.
  */
 static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 {
@@ -60,8 +60,8 @@ static __always_inline void request(struct pc_rq *rq, u32 cpu, u32 wanted)
 }
 
 /*
- * Makes the performance request of a CPU. The request is repeated at each switch and tick, because the governor ignores requests
- * that exceed its rate limit. `p`: the task that runs on the CPU.
+ * Computes the performance request of a CPU, and makes it. The request is repeated at each switch and tick, because the governor
+ * ignores requests that come more often than its rate limit allows. `p`: the task that runs on the CPU.
  */
 static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 cpu)
 {
@@ -71,7 +71,7 @@ static __noinline int perf_request(struct task_struct *p, struct pc_rq *rq, u32 
 	if (!rq)
 		return 0;
 	take_off(rq, clock);
-	/* The governor itself adds real-time, deadline and interrupt time. */
+	/* The governor itself adds the time of real-time tasks, deadline tasks and interrupts. */
 	wanted = pc_perf_cpu_request(&rq->perf, 0, clock);
 	if (rq->features & PC_PERF_HOLD)
 		wanted = pc_perf_hold(&rq->perf, wanted, clock);
@@ -131,12 +131,12 @@ static __noinline int perf_arrive(struct task_struct *p, struct pc_task *t, stru
 	return 0;
 }
 
-/* Accounts the time for which the task has run on this CPU, up to `now`. */
+/* Accounts for the time for which the task has run on this CPU, up to `now`. */
 static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u64 now)
 {
 	if (!t || !rq)
 		return 0;
-	/* In this case, the task was already running when tracking began. */
+	/* If the load of the task is not tracked yet, the task was already running when tracking began. */
 	if (!t->known)
 		return perf_arrive(p, t, rq, NULL, now);
 	t->seen_ns = now;
@@ -145,8 +145,8 @@ static __noinline int perf_ran(struct task_struct *p, struct pc_task *t, struct 
 }
 
 /*
- * Called when a task is no longer runnable. If `sleeps` is set, the contribution of the task decays from now on. If not, the task
- * is parked or has moved to another class, and its contribution is removed at once.
+ * Called when a task is no longer runnable. If `sleeps` is set, the contribution of the task decays from now on. Otherwise the
+ * task is parked or has moved to another class, and its contribution is removed immediately.
  */
 static __noinline int perf_departs(struct task_struct *p, struct pc_task *t, u32 cpu, u32 sleeps)
 {

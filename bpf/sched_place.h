@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Placement of tasks on a host with asymmetric CPUs (policy/energy.h): at a wakeup, and from time to time while a task runs. The
- * daemon enables it (PC_PERF_PLACE) if the kernel has an energy model and CPUs of several capacities.
+ * Placement of tasks on a host with asymmetric CPUs (policy/energy.h). A task is placed at a wakeup, and from time to time while
+ * it runs. The daemon enables this placement (PC_PERF_PLACE) if the kernel has an energy model and the host has CPUs with
+ * different capacities.
  *
- * As long as a CPU has the capacity that its tasks request, no other CPU pulls tasks from it. Otherwise the next idle CPU would
- * undo a placement by energy.
+ * As long as a CPU has the capacity that its tasks request, no other CPU pulls tasks from it. Without this rule, the next idle CPU
+ * would undo a placement by energy.
  */
 #ifndef PARACORD_BPF_SCHED_PLACE_H
 #define PARACORD_BPF_SCHED_PLACE_H
 
-/* Interval at which a task that runs without a pause is placed again. */
+/* Interval at which a task that runs without sleeping is placed again. */
 #define PC_PLACE_EVERY_NS	(32 * PC_NSEC_PER_MSEC)
 
 struct {
@@ -20,7 +21,7 @@ struct {
 	__type(value, struct pc_energy);
 } energy SEC(".maps");
 
-/* The data of one placement. They are too large for the stack. */
+/* The data of one placement. The data is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -28,7 +29,7 @@ struct {
 	__type(value, struct pc_place);
 } places SEC(".maps");
 
-/* The contribution of a task to the sum of the CPU where it is, or where it went to sleep. */
+/* The contribution of a task to the sum of the CPU where the task is, or where it went to sleep. */
 static __always_inline u32 own_part(const struct pc_task *t, u64 now)
 {
 	if (!t->perf.slept_ns)
@@ -73,7 +74,10 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	if (!notes || !model || !t || !p || !describes_cpumask())
 		return -1;
 	cpus = model->cpus;
-	/* A new task requests half of the capacity of a small CPU, as the kernel assumes (post_init_entity_util_avg()). */
+	/*
+	 * Assume that a new task requests half of the capacity of a small CPU. The kernel assumes the same
+	 * (post_init_entity_util_avg()).
+	 */
 	request = t->known ? pc_perf_request(&t->perf, t->clamp) : pc_clamped(model->small / 2, t->clamp);
 	if (t->known)
 		own = own_part(t, rq_now());
@@ -87,7 +91,7 @@ static __noinline s32 place(struct task_struct *p, struct pc_task *t, s32 prev)
 	return place_choose(model, notes);
 }
 
-/* Makes a placement due at once if the guest of a vCPU has begun to request more than the capacity of the CPU. */
+/* If a vCPU's guest has begun to request more than the capacity of the CPU, marks the vCPU as due for a new placement. */
 static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq, u32 floor_before)
 {
 	if (t->clamp.min > floor_before && t->clamp.min > rq->capacity)
@@ -95,16 +99,20 @@ static __always_inline void place_soon(struct pc_task *t, const struct pc_rq *rq
 }
 
 /*
- * Whether a boosted vCPU that wakes is to be placed. If its guest requests more than the capacity of the CPU, the vCPU is placed
- * at each wakeup. If not, it is placed once per PC_PLACE_EVERY_NS, even if its guest makes no request. Otherwise a vCPU that an
- * interrupt has brought to a large CPU would stay there, because it finds that CPU idle at each wakeup.
+ * Whether a boosted vCPU that wakes is to be placed by energy. If its guest requests more than the capacity of the CPU, the vCPU
+ * is placed at each wakeup. Otherwise, the vCPU is placed once per PC_PLACE_EVERY_NS, even if its guest makes no request. Without
+ * this periodic placement, a vCPU that has moved to a large CPU because of an interrupt would stay there, because the vCPU finds
+ * that CPU idle at each wakeup.
  */
 static __always_inline bool place_is_due(struct pc_task *t, const struct pc_rq *rq, u64 now)
 {
 	return is_due(&t->placed_ns, now, t->clamp.min <= rq->capacity ? PC_PLACE_EVERY_NS : 0);
 }
 
-/* Checks whether a running task should migrate. If so, ends its slice, and ext_enqueue moves the task when it is requeued. */
+/*
+ * Checks whether a running task should migrate. If so, ends the task's slice. ext_enqueue then moves the task when it is
+ * requeued.
+ */
 static __always_inline void place_running(struct task_struct *p, struct pc_task *t, u32 cpu, u64 now)
 {
 	s32 better;

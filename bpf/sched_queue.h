@@ -9,8 +9,9 @@
 /*
  * How often a queue is searched for tasks that have waited for too long, and how many tasks a search visits. If such a task is
  * found, the next search follows after PC_AGED_AGAIN_NS. Hundreds of tasks may have waited for too long, for example if many
- * tasks of a light group compete with a heavy group, or if real-time tasks leave only 5 % of the CPU. Each task that is found
- * gets a slice, and the slice ends at a tick. If a tick comes every 4 ms, these tasks together get at most half of the CPU.
+ * tasks of a light group compete with a heavy group, or if real-time tasks leave only 5 % of the CPU to other tasks. Each task
+ * that is found gets a turn of one slice (at most 2.8 ms) or, without scx_bpf_kick_cpu(), a turn that lasts until a tick. If a
+ * tick comes at least every 4 ms, these tasks together get at most half of the CPU.
  */
 #define PC_AGED_EVERY_NS	(1 * PC_NSEC_PER_SEC)
 #define PC_AGED_AGAIN_NS	(8 * PC_NSEC_PER_MSEC)
@@ -83,7 +84,10 @@ static __always_inline bool reads_under_rcu(const struct task_struct *p)
 	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
 }
 
-/* Moves a waiting task to the local DSQ of the current CPU, where it runs next. Return: false if the task has left the queue. */
+/*
+ * Moves a waiting task to the local DSQ of the current CPU, where it runs next. Return: false if the task has already left the
+ * queue.
+ */
 static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct pc_task *t)
 {
 	u64 at = place_of(t);
@@ -95,8 +99,8 @@ static __always_inline bool fetch(struct bpf_iter_scx_dsq *it, struct task_struc
 }
 
 /*
- * Called when a task comes to the queue of a CPU. Updates the weight of the task. The distance of its virtual time from the base
- * of the queue stays the same within bounds (pc_fair_place()).
+ * Called when a task comes to the queue of a CPU. Updates the weight of the task. The distance between the task's virtual time
+ * and the base of the task's queue stays the same, within the bounds of pc_fair_place().
  */
 static __always_inline void arrive(struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu, u64 now)
 {
@@ -135,9 +139,10 @@ static __always_inline void raise_base(struct pc_rq *rq, u64 vtime)
 }
 
 /*
- * Called when a task exits while other tasks wait. Raises the base to the virtual time of the first waiting task. The virtual time
- * that the exiting task has used does not raise the base, because the task is no longer in the queue. Without this function, each
- * new task of a chain of tasks that exit would be placed first in the queue, and the waiting tasks would wait for ever.
+ * Called when a task exits while other tasks wait. Raises the base to the virtual time of the first waiting task. The virtual
+ * time that the exiting task has used does not raise the base, because the task is no longer in the queue. Consider a chain of
+ * tasks in which each task forks the next one and then exits. Without this function, each new task of the chain would be first in
+ * the queue, and the waiting tasks would wait forever.
  */
 static __noinline void raise_base_to_first(u32 cpu, struct pc_rq *rq)
 {
@@ -176,7 +181,7 @@ static __always_inline void inherit(struct pc_task *t, u64 now)
 /* Maximum number of tasks that are moved from the queue of a CPU that goes offline. */
 #define PC_OFFLINE_MAX	65536
 
-/* Moves the tasks of a queue to the global DSQ. From there, the kernel finds another CPU for each task. */
+/* Moves the tasks of a queue to the global DSQ. The kernel then finds another CPU for each task. */
 static __noinline void empty_queue(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
@@ -217,7 +222,9 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 static __always_inline bool preempts(const struct task_struct *p, struct pc_task *t, struct pc_rq *rq, u32 cpu,
 				     u64 now)
 {
-	/* `sync` is valid for only one wakeup. select_cpu, which sets it, is not called for a pinned task, so clear it here. */
+	/*
+	 * `sync` is valid for only one wakeup. select_cpu sets `sync`, but is not called for a pinned task, so clear `sync` here.
+	 */
 	bool sync = t->sync;
 
 	t->sync = 0;
@@ -230,17 +237,17 @@ static __always_inline bool preempts(const struct task_struct *p, struct pc_task
 	if (pc_fair_preempts(t->vtime, t->inverse, running_vtime(rq, now), rq->slice_ns))
 		return true;
 	/*
-	 * Shorten the current turn if the waking task should have had it: its virtual time is less than the virtual time of the
-	 * running task at the start of the turn.
+	 * Shorten the current turn if the waking task should have had this turn. This is the case if the virtual time of the
+	 * waking task is less than the virtual time that the running task had at the start of the turn.
 	 */
 	return pc_fair_before(t->vtime, rq->turn_vtime) && shorten_turn(rq, now);
 }
 
 /*
- * Whether a task that wakes may wait in the local DSQ of the CPU, which costs less than the queue. The task must be pinned, so
- * that no other CPU could pull it. No other task may wait, and no boosted vCPU may run. The virtual time of the task must be less
- * than one slice ahead of that of the running task. The task then runs next, even if the running task is owed time. So the task
- * runs too early by at most this slice.
+ * Whether a task that wakes may wait in the local DSQ of the CPU. The local DSQ costs less than the queue. The task must be pinned,
+ * because other CPUs cannot pull a pinned task anyway. No other task may wait, and no boosted vCPU may run. The virtual time of the
+ * task must be less than one slice ahead of the virtual time of the running task. A task that waits in the local DSQ runs next,
+ * even if the running task is owed time. So the task runs at most one slice of virtual time too early.
  */
 static __always_inline bool goes_direct(const struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq,
 					u64 now)
@@ -269,7 +276,7 @@ static __always_inline bool must_yield(u32 cpu, struct pc_rq *rq, u64 now)
 
 /*
  * Fetches a task that has waited for at least `longest_ns`. If `reads` is set, only a task that was preempted in an RCU read-side
- * critical section is fetched. The search begins at the end of the queue, where the tasks of little weight are.
+ * critical section is fetched. The search begins at the end of the queue, where the tasks with little weight are.
  */
 static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u32 reads)
 {
@@ -303,7 +310,7 @@ static __noinline bool take_waiting(u32 cpu, struct pc_rq *rq, u64 longest_ns, u
 
 /*
  * Fetches a task that has waited for too long, whatever its weight. With fairness alone, such a task might wait for minutes, and
- * the kernel ejects a scheduler that lets a task wait that long. RCU readers come first, because all other tasks may wait for
+ * the kernel ejects a scheduler that lets a task wait for that long. RCU readers come first, because all other tasks may wait for
  * them.
  */
 static __always_inline bool take_aged(u32 cpu, struct pc_rq *rq)

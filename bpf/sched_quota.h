@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cpu.max (policy/quota.h). Each CPU has a portion of the pool of the group whose task it runs. A CPU has a portion of only one
- * group at a time. Ancestors of this group that also have a quota are charged the same amount.
+ * How the scheduler enforces cpu.max (policy/quota.h). Each CPU takes a portion of runtime from the pool of the group whose task
+ * it runs. A CPU has a portion of only one group at a time. If ancestors of this group also have quotas, the same amount is taken
+ * from their pools.
  */
 #ifndef PARACORD_BPF_SCHED_QUOTA_H
 #define PARACORD_BPF_SCHED_QUOTA_H
@@ -15,7 +16,10 @@ struct {
 	__type(value, struct pc_quota);
 } quotas SEC(".maps");
 
-/* Flag in the ID of a group's DSQ, where tasks wait for the quota of the group. The IDs of the CPUs' DSQs are the CPU numbers. */
+/*
+ * Flag in the ID of the DSQ in which tasks wait for the quota of a group. The ID of a CPU's queue is the CPU number, without this
+ * flag.
+ */
 #define PC_PARK			(1ull << 32)
 
 /* 1: some group has a quota, or had one. */
@@ -49,7 +53,10 @@ static __always_inline void follow_quota(struct pc_quota *q, const struct task_g
 	has_quotas = 1;
 }
 
-/* Called when an index is assigned to a new group. Clears the former group's quota. Return: 0, or a negative error number. */
+/*
+ * Called when an index is assigned to a new group. Clears the quota of the group that had this index before. Return: 0, or a
+ * negative error number.
+ */
 static __always_inline s32 begin_quota(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -62,7 +69,7 @@ static __always_inline s32 begin_quota(u32 index)
 	q->look_ns = 0;
 	q->above = PC_GROUP_ROOT;
 	error = scx_bpf_create_dsq(PC_PARK | index, -1);
-	return error == -17 ? 0 : error;	/* EEXIST: left over from a former group */
+	return error == -17 ? 0 : error;	/* EEXIST: the DSQ is left over from a former group */
 }
 
 /* Whether a group or one of its ancestors has used up its quota. */
@@ -103,7 +110,7 @@ PC_VERIFIED_ALONE int give_back(u32 index, int levels, s64 ns)
 	return 0;
 }
 
-/* Returns runtime from a CPU's portion to the pools, if the quota still belongs to the same group. */
+/* Returns runtime from a CPU's portion to the pools, if the record of the quota still belongs to the same group. */
 static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 {
 	struct pc_quota *q = rq->paying ? quota_at(rq->paying) : NULL;
@@ -113,7 +120,8 @@ static __always_inline void give_portion(const struct pc_rq *rq, s64 ns)
 }
 
 /*
- * Takes runtime from a pool. Return: the runtime taken. The function is global, so that the verifier does not follow this value.
+ * Takes runtime from a pool. Return: the runtime taken. The function is global, so that the verifier does not track the returned
+ * value.
  */
 PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 {
@@ -125,7 +133,10 @@ PC_VERIFIED_ALONE u64 take_at(u32 index, u64 ns)
 	return pc_quota_take(q, ns);
 }
 
-/* Takes a portion from the pools of a group and its ancestors. Return: the runtime taken, which is less if a pool has less. */
+/*
+ * Takes a portion from the pools of a group and its ancestors. Return: the runtime taken, which is less than a portion if a pool
+ * has less.
+ */
 PC_VERIFIED_ALONE u64 take_portion(u32 index)
 {
 	struct pc_quota *q = quota_at(index);
@@ -143,7 +154,10 @@ PC_VERIFIED_ALONE u64 take_portion(u32 index)
 		if (!q || !got)
 			break;
 		here = take_at(at, got);
-		/* The pools of the groups below have given more than this pool has. Return the difference to them. */
+		/*
+		 * The pools of the groups below this one have given more than this pool has. Return the difference to those
+		 * pools.
+		 */
 		if (here < got)
 			give_back(index, i, got - here);
 		got = here;

@@ -2,9 +2,10 @@
 /*
  * The records of the scheduler: one per CPU, one per task.
  *
- * A pc_rq is written with the run queue lock of its CPU held, mostly by that CPU. The exceptions are:
+ * Only code that holds the run queue lock of a CPU writes the pc_rq of this CPU. Mostly, this code runs on the same CPU. The
+ * exceptions are:
  * - The sums `queued`, `waiting` and `readers`, which any CPU changes with atomic operations and uses only as hints.
- * - The fields that other CPUs post: `promotes`, `calls`, `expired`, `left` and `removed`.
+ * - The fields that other CPUs also write: `promotes`, `calls`, `expired`, `left` and `removed`.
  * - The hint `victim` (look_here()), and `timer_ns` (watch_turn()).
  * - The fields that timers, CPU hotplug and the daemon write: `asks`, `requested`, `offline` and `features`.
  *
@@ -29,10 +30,13 @@ struct {
  */
 static volatile u32 has_cookies;
 
-/* Maximum number of CPUs of a ring that an idle CPU checks. A search for a CPU for a boosted thread checks twice as many. */
+/*
+ * Maximum number of CPUs that an idle CPU checks in one search of a ring. A search for a CPU for a boosted thread checks twice as
+ * many.
+ */
 #define PC_STEAL_MAX	16
 
-/* The clamps of a task or group for which none are set. */
+/* The clamps of a task or group for which no clamps are set. */
 static const struct pc_clamp no_clamp = { .min = 0, .max = PC_CAPACITY };
 
 static __always_inline struct pc_rq *rq_of(u32 cpu)
@@ -66,8 +70,8 @@ static __always_inline struct pc_core *core_of(u32 cpu)
 }
 
 /*
- * Whether a task of this CPU and a task of another hardware thread of its core were compared within the last PC_CORE_APART_NS. If
- * so, these CPUs take turns.
+ * Whether a task of this CPU and a task of a sibling CPU of the same core were compared within the last PC_CORE_APART_NS. If so,
+ * the CPUs of the core take turns.
  */
 static __always_inline bool shares_core(u32 cpu, u64 now)
 {
@@ -76,7 +80,9 @@ static __always_inline bool shares_core(u32 cpu, u64 now)
 	return core && pc_elapsed_ns(now, READ_ONCE(core->compared_ns)) <= PC_CORE_APART_NS;
 }
 
-/* Whether work that is done once per interval is due now. *last_ns: when it was last done; updated if the work is due. */
+/*
+ * Whether work that is done once per interval is due now. *last_ns: when the work was last done; set to `now` if the work is due.
+ */
 static __always_inline bool is_due(u64 *last_ns, u64 now, u64 every_ns)
 {
 	if (pc_elapsed_ns(now, *last_ns) < every_ns)
@@ -97,14 +103,16 @@ static __always_inline bool runs_nothing(const struct pc_rq *rq)
 }
 
 /*
- * Return: flags for a task that is inserted into the local DSQ of an idle CPU. `enq_flags`: why the task is enqueued. If a
- * real-time task takes the CPU before the task runs, the kernel does not call cpu_release, because the CPU was idle. Without
- * enq_immed(), the task would wait until the real-time task sleeps. The kernel also calls a CPU idle if its task wakes the other
- * task and is about to sleep (SCX_WAKE_SYNC). There the task has to wait.
+ * Return: the flag of enq_immed() for a task that is inserted into the local DSQ of an idle CPU; 0 if the task must not get this
+ * flag. `enq_flags`: the flags with which the task is enqueued. A real-time task may take the idle CPU before the inserted task
+ * runs. The kernel then does not call cpu_release, because it calls cpu_release only if the CPU was running a task of the
+ * scheduler. Without the flag, the inserted task would wait until the real-time task sleeps. The kernel also reports a CPU as
+ * idle if the CPU runs the waker, and the waker is about to sleep (SCX_WAKE_SYNC). On such a CPU, the woken task has to wait, so
+ * it does not get the flag.
  *
- * A task that was requeued goes to an idle CPU without the flag. With the flag, it could be requeued from one CPU to the next, and
- * the kernel ejects a scheduler that does this too often. With core scheduling, a CPU is idle while its tasks wait for their core.
- * There the flag would put tasks behind others that came later.
+ * A task that was requeued goes to an idle CPU without the flag. With the flag, the task could be requeued from one CPU to the
+ * next, and the kernel ejects a scheduler that does this too often. With core scheduling, a CPU is idle while its tasks wait for
+ * their core. On such a CPU, the flag would put these tasks behind tasks that came later.
  */
 static __always_inline u64 at_once(const struct pc_rq *rq, u64 enq_flags)
 {
@@ -119,7 +127,7 @@ static __always_inline u32 level_on(const struct pc_rq *rq)
 	return runs < PC_RUNS_VCPU ? PC_LEVEL_NONE : level_of(bpf_map_lookup_elem(&vcpus, &index));
 }
 
-/* Records that the running task of a CPU is a vCPU. Called when the sensor finds this out while the task runs. */
+/* Records that the running task of a CPU is a vCPU. Called when the sensor discovers that a running task is a vCPU. */
 static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -128,7 +136,7 @@ static __always_inline void runs_as_vcpu(u32 cpu, u32 index)
 		WRITE_ONCE(rq->runs, PC_RUNS_VCPU + index);
 }
 
-/* The task that runs on a CPU is no vCPU any more. */
+/* Records that the running task of a CPU is no longer a vCPU. */
 static __always_inline void runs_as_task(u32 cpu)
 {
 	struct pc_rq *rq = rq_of(cpu);
@@ -149,7 +157,7 @@ static __always_inline void preempt_at_tick(struct pc_rq *rq)
 	WRITE_ONCE(rq->expired, 1);
 }
 
-/* Preempts the running task of a CPU now, or at the next tick if the kick cannot be called. */
+/* Preempts the running task of a CPU now, or at the next tick if scx_bpf_kick_cpu() cannot be called. */
 static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
 {
 #ifdef PC_HAVE_KICK
@@ -159,7 +167,10 @@ static __always_inline void preempt_cpu(struct pc_rq *rq, u32 cpu)
 #endif
 }
 
-/* Kicks a CPU if it is idle, so that it looks for work. If a claimed CPU finds no work, the kernel marks it as idle again. */
+/*
+ * Kicks a CPU if it is idle, so that it looks for work. If the CPU was claimed as idle and finds no work, the kernel marks it as
+ * idle again.
+ */
 static __always_inline void wake_idle(u32 cpu)
 {
 #ifdef PC_HAVE_KICK

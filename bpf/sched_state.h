@@ -4,21 +4,21 @@
  * task and the transitions between them. The simulator checks each transition (crates/sim/native/bpf.c).
  *
  *  state      the task                                              next
- *  NOWHERE    sleeps, is new or has exited; or the kernel has it,   it is enqueued, or runs
- *             and calls no operation before the task runs
+ *  NOWHERE    sleeps, is new or has exited; or was handed to the    it is enqueued, or runs
+ *             kernel, which calls no operation until the task runs
  *  QUEUE      waits in the queue of a CPU                           it runs, or is fetched (LOCAL) or dequeued (NOWHERE)
  *  RELEASED   waits in the queue of a CPU, after its quota has      it runs, or is fetched or dequeued (NOWHERE); it is
  *             released it; does not count in its group yet          PARKED again if the move to the queue fails
  *  PARKED     waits for the quota of its group                      it is RELEASED, or runs on an idle CPU, or is
  *                                                                   dequeued (NOWHERE)
  *  LOCAL      was inserted into the local DSQ of a CPU              it runs, or is dequeued or requeued (NOWHERE)
- *  RUN        runs                                                  it stops (NOWHERE), or is to LEAVE
- *  LEAVE      runs, and goes to another CPU when it stops           it goes on (RUN), or is enqueued (NOWHERE)
+ *  RUN        runs                                                  it stops (NOWHERE), or is to migrate (LEAVE)
+ *  LEAVE      runs, and goes to another CPU when it stops           it keeps running (RUN), or is enqueued (NOWHERE)
  *
  * While a task waits (QUEUE, RELEASED, PARKED), its word shows what the task adds to the sums of its queue. Several CPUs may
- * change the word at the same time: the CPU that runs the task, a CPU that pulls it, and a CPU that requeues it. So each of them
- * exchanges the word as a whole, and subtracts from the sums what the old word shows. In the other states, only the holder of the
- * task's run queue lock changes the word.
+ * change the word at the same time: a CPU that begins to run the task, a CPU that pulls it, and a CPU that requeues it. So each
+ * of these CPUs replaces the whole word atomically, and subtracts from the sums what the old word shows. In the other states,
+ * only the holder of the task's run queue lock changes the word.
  */
 #ifndef PARACORD_BPF_SCHED_STATE_H
 #define PARACORD_BPF_SCHED_STATE_H
@@ -91,7 +91,7 @@ static __always_inline void count_waiting(u64 at, s32 by)
 		__sync_fetch_and_add(&rq->readers, by);
 }
 
-/* Sets the word of a task to `at`. If the old word is that of a waiting task, subtracts the task from the sums. */
+/* Sets the word of a task to `at`. If the old word says that the task waits, subtracts the task from the sums of its queue. */
 static __always_inline void exchange_place(struct pc_task *t, u64 at)
 {
 	u64 was = __sync_lock_test_and_set(&t->at, at);
@@ -101,14 +101,14 @@ static __always_inline void exchange_place(struct pc_task *t, u64 at)
 		count_waiting(was, -1);
 }
 
-/* Sets the word of a task to `at`, whose state is one in which the task waits. */
+/* Sets the word of a task to `at`, which must contain a state in which the task waits. */
 static __always_inline void wait_at(struct pc_task *t, u64 at)
 {
 	count_waiting(at, 1);
 	exchange_place(t, at);
 }
 
-/* Sets the word of a task to `at`, whose state is one in which the task does not wait. */
+/* Sets the word of a task to `at`, which must contain a state in which the task does not wait. */
 static __always_inline void go_to(struct pc_task *t, u64 at)
 {
 	u64 was = place_of(t);
@@ -145,7 +145,7 @@ static __always_inline bool is_in_queue_of(u64 at, u32 cpu)
 	return (state == PC_AT_QUEUE || state == PC_AT_RELEASED) && (at & PC_AT_WHERE) == cpu + 1;
 }
 
-/* Whether arrive() has set the virtual time and the weight of the task for the CPU where it was last enqueued. */
+/* Whether arrive() has set the virtual time and the weight of the task for the CPU where the task was last enqueued. */
 static __always_inline bool has_arrived(u64 at)
 {
 	u32 state = state_of(at);
@@ -153,7 +153,7 @@ static __always_inline bool has_arrived(u64 at)
 	return state == PC_AT_QUEUE || state == PC_AT_LOCAL;
 }
 
-/* Return: the CPU to which a task goes when it stops, plus 1; 0: none. */
+/* Return: 1 + the CPU to which a task goes when it stops running; 0: the task does not go to another CPU. */
 static __always_inline u32 leaves_for(u64 at)
 {
 	return state_of(at) == PC_AT_LEAVE ? at & PC_AT_WHERE : 0;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The topology of the machine. The loader writes it into the records of the CPUs (crates/policy/src/topology.rs) as three rings:
- * the CPUs that share a last-level cache, the CPUs of a node, and all CPUs. Caches and nodes are also kept as cpumasks, for the
- * kernel's search for an idle CPU.
+ * the CPUs that share a last-level cache, the CPUs of a node, and all CPUs. The CPUs of each cache and of each node are also kept
+ * as a cpumask, for the kernel's search for an idle CPU.
  *
  * A task that wakes stays in its node, because its memory is in this node, and the kernel's automatic NUMA balancing does not run
- * for tasks of sched_ext. An idle CPU of another node pulls a task only after the task has waited for a short time. The remaining
- * differences are balanced by busy CPUs, which pull tasks from another node a few times per second (policy/balance.h).
+ * for tasks of sched_ext. An idle CPU of another node pulls a task only after the task has waited for a short time. Busy CPUs
+ * balance the remaining differences: they pull tasks from another node a few times per second (policy/balance.h).
  */
 #ifndef PARACORD_BPF_SCHED_TOPOLOGY_H
 #define PARACORD_BPF_SCHED_TOPOLOGY_H
 
 #include "../policy/balance.h"
 
-/* Flag for the kernel's search: find only a CPU whose core has no busy hardware thread. */
+/* Flag for the kernel's search for an idle CPU: find only a CPU whose core has no busy hardware thread. */
 #define SCX_PICK_IDLE_CORE	1ull
 
 /*
- * A cpumask that the scheduler has created. Clang 14 loses the type tag of a pointer to a structure, but not that of a pointer to
- * a typedef of the structure.
+ * A cpumask that the scheduler has created. The typedef is needed because Clang 14 loses the type tag of a pointer to a structure,
+ * but not that of a pointer to a typedef of the structure.
  */
 typedef struct bpf_cpumask pc_cpumask;
 
@@ -40,8 +40,8 @@ struct {
 
 /* The record of a node, on a cache line of its own. */
 struct pc_node {
-	u64 crossed_ns;		/* when a busy CPU last pulled a task from another node */
-	u64 pace;		/* average of the paces of its busy CPUs (tell_pace()); any of these CPUs writes it */
+	u64 crossed_ns;		/* when a busy CPU of this node last pulled a task from another node */
+	u64 pace;		/* average pace of the node's busy CPUs (tell_pace()), written by each of these CPUs */
 	u64 reserved[6];
 };
 
@@ -52,7 +52,7 @@ struct {
 	__type(value, struct pc_node);
 } nodes SEC(".maps");
 
-/* Whether the machine has several nodes. If not, there are no masks, and no code asks for one. */
+/* Whether the machine has several nodes. If it has only one, there are no masks, and no code looks up a mask. */
 static __always_inline bool has_nodes(const struct pc_rq *rq)
 {
 	return rq->near.node != PC_NO_NODE;
@@ -144,7 +144,7 @@ static __always_inline void forget_topology(void)
 		if (n)
 			n->pace = n->crossed_ns = 0;
 	}
-	/* While the scheduler was not loaded, the kernel may have moved a VM and its memory. */
+	/* While the scheduler was not loaded, the kernel may have moved a VM and its memory to another node. */
 	bpf_for(index, 0, PC_VMS_MAX) {
 		struct pc_vm *vm = bpf_map_lookup_elem(&vms, &index);
 
@@ -170,8 +170,9 @@ PC_VERIFIED_ALONE s32 enter_masks(u32 cpu)
 }
 
 /*
- * Finds an idle CPU of a mask for a task. Return: the CPU; negative if there is none. The mask that is searched is built in the
- * scratch mask of this CPU. Timer callbacks must not call this function, because they may interrupt another call on the same CPU.
+ * Finds an idle CPU of a mask for a task. Return: the CPU; negative if there is none. The function builds the intersection of the
+ * mask and the task's affinity in the scratch mask of this CPU. Timer callbacks must not call this function, because they may
+ * interrupt another call on the same CPU.
  */
 static __always_inline s32 idle_in(u32 index, const struct task_struct *p, u64 flags)
 {
@@ -236,7 +237,7 @@ static __always_inline struct pc_vm *vm_of(const struct pc_vcpu *v)
 
 /*
  * Return: the home node of a task's VM, plus 1; 0: none. A vCPU record that is not set up yet, or whose VM is gone, may refer to
- * another VM, so the processes are compared.
+ * another VM, so the function compares the processes.
  */
 static __always_inline u32 home_of(const struct pc_task *t)
 {
@@ -248,9 +249,9 @@ static __always_inline u32 home_of(const struct pc_task *t)
 }
 
 /*
- * Finds an idle CPU of the VM's home node for a thread of the VM that wakes outside the home node. Return: the CPU; negative if
- * none is idle, or if the thread last ran in the home node. If the core where the thread last ran is idle, the thread goes only
- * to an idle core, and not to an idle hardware thread of a busy core.
+ * Finds an idle CPU in the home node of a VM for a thread of this VM that wakes outside the home node. Return: the CPU; negative
+ * if none is idle, or if the thread last ran in the home node. If the core where the thread last ran is idle, the thread goes
+ * only to an idle core, and not to an idle hardware thread of a busy core.
  */
 static __always_inline s32 idle_at_home(struct task_struct *p, const struct pc_task *t, const struct pc_rq *rq, s32 prev)
 {
@@ -286,8 +287,9 @@ static __always_inline s32 idle_for(struct task_struct *p, s32 prev, u64 wake_fl
 }
 
 /*
- * Sets the home of a VM to the node of the first vCPU that runs after the daemon has set up that vCPU, because this vCPU will
- * touch the VM's memory.
+ * Called when a thread of a VM begins to run. If the thread is a vCPU that the daemon has set up, and the VM has no home node
+ * yet, the current node becomes the VM's home node. The reason is that this vCPU will be among the first to touch the VM's memory,
+ * and the kernel allocates memory on the node where it is first touched.
  */
 static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_rq *rq)
 {
@@ -298,8 +300,8 @@ static __always_inline void find_home(const struct pc_vcpu *v, const struct pc_r
 }
 
 /*
- * How long a task waits in the queue of a CPU before an idle CPU of another node pulls it. `to`: the other node, plus 1; 0: any
- * node.
+ * How long a task waits in the queue of the CPU of `from` before an idle CPU of another node pulls the task. `to`: the other
+ * node, plus 1; 0: any node.
  */
 static __always_inline u64 crossing_ns(const struct pc_task *t, const struct pc_rq *from, u32 to)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Turns that end between two ticks. The kernel checks slices only in its tick, which comes every 1 to 10 ms. Here a timer per CPU
- * ends the turn of an ordinary task after one slice if another task waits, like HRTICK for the kernel's fair class. A turn may be
- * shorter than a slice (PC_TURN_LEAST, PC_TURN_OWED).
+ * Ends the turn of a running task between two ticks. The kernel checks the slice of a task only in its tick, which comes every 1
+ * to 10 ms. Here, a per-CPU timer ends the turn of an ordinary task after one slice if another task waits, as HRTICK does in the
+ * kernel's fair class. A turn may be shorter than a slice (PC_TURN_LEAST, PC_TURN_OWED).
  *
  * The timer is set when a task begins to wait, and when a task begins to run while another task waits. If the timer is already
  * set for the same or an earlier time, it is not set again. So it is set about once per slice, however often tasks come and go. A
@@ -11,9 +11,9 @@
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-/* Length of a turn of a task whose quota is used up: a task that has waited for too long, or an RCU reader. */
+/* Length of the turn of a task that runs although its quota is used up: a task that has waited for too long, or an RCU reader. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
-/* Shortest timeout of the timer. If less than this is left of a turn, the turn ends at once. */
+/* Shortest timeout of the timer. If less than this is left of a turn, the turn ends immediately. */
 #define PC_TURN_REST_NS		(20 * PC_NSEC_PER_USEC)
 /* A timer that is late by this much is considered lost, and is set again. */
 #define PC_TURN_LOST_NS		(20 * PC_NSEC_PER_MSEC)
@@ -32,13 +32,13 @@ struct {
 	__type(value, struct pc_turn_timer);
 } turn_timers SEC(".maps");
 
-/* Sets the timer of a CPU, so that it checks the running task when the turn is over or earlier. */
+/* Sets the timer of a CPU to the end of the current turn, unless the timer is already set for this time or an earlier one. */
 static __always_inline void watch_turn(struct pc_rq *rq, u32 cpu, u64 now)
 {
 	u64 at = READ_ONCE(rq->until_ns), set = READ_ONCE(rq->timer_ns);
 	struct pc_turn_timer *timer;
 
-	/* Without the kick, the timer could not preempt a task. */
+	/* Without scx_bpf_kick_cpu(), the timer could not preempt a task. */
 	if (!PC_CAN_KICK || (set && !pc_fair_before(at, set) && pc_fair_before(now, set + PC_TURN_LOST_NS)))
 		return;
 	timer = bpf_map_lookup_elem(&turn_timers, &cpu);
@@ -55,9 +55,9 @@ static __always_inline bool is_waited_for(const struct pc_rq *rq)
 }
 
 /*
- * Whether a task waits for a CPU that may be without a tick. On such a CPU, the check includes tasks that the scheduler has not
- * inserted: the kernel itself puts some tasks into the local DSQ, for example tasks that exit. The check also includes tasks that
- * wait on another hardware thread of the core.
+ * Whether a task waits for a CPU. On a CPU that may be without a tick, this check includes two more kinds of tasks: tasks that
+ * the kernel itself has inserted into the local DSQ, for example tasks that exit; and tasks that wait on another hardware thread
+ * of the core.
  */
 static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 {
@@ -66,8 +66,8 @@ static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 }
 
 /*
- * Called after a task was inserted into the local DSQ of a CPU that was claimed as idle. Sets the timer on a CPU that may be
- * without a tick, because the CPU may have begun to run another task.
+ * Called after a task was inserted into the local DSQ of a CPU that was claimed as idle. If the CPU may be without a tick, sets
+ * the CPU's timer, because the CPU may have begun to run another task.
  */
 static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
 {
@@ -79,7 +79,7 @@ static __always_inline void watch_claimed(struct pc_rq *rq, u32 cpu)
  * Whether a task gets an infinite slice. A task without a quota gets one on a CPU that the kernel can leave without a tick
  * (nohz_full), while no other task waits. The kernel stops the tick only if the slice is infinite when the task begins to run.
  *
- * The arrival of another task on such a CPU sets the timer. If that task stays only for a short time, the tick does not start
+ * When another task arrives on such a CPU, the timer is set. If that task stays only for a short time, the tick does not start
  * again. The tick starts again if another task still waits when the timer ends a turn.
  */
 static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limited)
@@ -88,9 +88,9 @@ static __always_inline bool runs_without_tick(const struct pc_rq *rq, u32 limite
 }
 
 /*
- * Called when the turn of a task is over and the task is still runnable. Return: 1 if nothing should be dispatched, so that the
- * kernel requeues the task as the only one (SCX_ENQ_LAST), and it begins to run again without a tick; 0 if another task waits, so
- * that tasks take turns, or if the CPU needs its tick.
+ * Called when the turn of a task is over and the task is still runnable. Return: 1 if nothing should be dispatched; 0 if another
+ * task waits, so that the tasks take turns, or if the CPU needs its tick. If the result is 1, the kernel then requeues the task
+ * as the only runnable one (SCX_ENQ_LAST), and the task begins to run again without a tick.
  */
 PC_VERIFIED_ALONE int goes_on_without_tick(u32 cpu)
 {
@@ -110,7 +110,10 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
-/* Starts a turn of the running task. `boosted`: do not set the timer, because it does not end turns of boosted vCPUs. */
+/*
+ * Gives the running task a turn of one slice. `boosted`: the task is a boosted vCPU. The timer is then not set, because it does
+ * not end turns of boosted vCPUs.
+ */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
 {
 	WRITE_ONCE(rq->turn, PC_TURN_WHOLE);
@@ -133,7 +136,7 @@ static __always_inline bool shorten_turn(struct pc_rq *rq, u64 now)
 	return rq->turn == PC_TURN_LEAST && !pc_fair_before(now, until);
 }
 
-/* Starts a short turn of the running task. The turn ends even if no other task waits. */
+/* Limits the running task's turn to `lasts_ns` from now. The turn then ends even if no other task waits. */
 static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 lasts_ns, u64 now)
 {
 	WRITE_ONCE(rq->turn, PC_TURN_OWED);

@@ -3,10 +3,11 @@
  * The part of the kernel's sched_ext interface that the scheduler uses. The declarations are written by hand and relocated at
  * load time, like those in kernel_types.h. So one object serves all kernels from 6.12 on.
  *
- * Newer kernels have renamed some functions, and expect the arguments of some others in a structure. Each wrapper calls the
- * newest variant that the kernel has. libbpf ignores the part of a name from "___" on. Some builds of 7.2 describe a few
- * functions wrongly in their BTF, so that no program can call these functions (docs/ext.md). The scheduler uses only one of these
- * functions, the kick, and the loader has a second object that works without the kick.
+ * Newer kernels have renamed some functions, and expect the arguments of other functions in a structure. Each wrapper calls the
+ * newest variant that the kernel has. libbpf ignores "___" and everything after it in a name. Some builds of 7.2 describe a few
+ * functions wrongly in their BTF, so that no program can call these functions (docs/ext.md). The only one of these functions that
+ * the scheduler uses is scx_bpf_kick_cpu(). For kernels that describe it wrongly, there is a second BPF object, which never calls
+ * it.
  */
 #ifndef PARACORD_BPF_SCX_H
 #define PARACORD_BPF_SCX_H
@@ -43,7 +44,7 @@ enum scx_enq_flags {
 
 /*
  * The state of a task within task_struct.scx.flags. Since 7.1, the values of the states are already shifted to their place in the
- * flags. Before 7.1, the states are an enum of their own, and its values still have to be shifted.
+ * flags. Before 7.1, the states are a separate enum, and its values still have to be shifted.
  */
 enum scx_ent_flags {
 	SCX_TASK_STATE_SHIFT = 8,
@@ -201,7 +202,7 @@ int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __k
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
 
-/* Without the kick, a running task cannot be migrated (sched_place.h). */
+/* Without scx_bpf_kick_cpu(), a running task cannot be migrated (sched_place.h). */
 #ifdef PC_HAVE_KICK
 #define PC_CAN_KICK	1
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
@@ -209,7 +210,10 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 #define PC_CAN_KICK	0
 #endif
 
-/* Return: the run queue clock, which the kernel has just read for its own use. Compare its values only with each other. */
+/*
+ * Return: the run queue clock, which the kernel has just read for its own use. Compare a value of this clock only with other
+ * values of this clock.
+ */
 static __always_inline u64 rq_now(void)
 {
 	return bpf_ksym_exists(scx_bpf_now) ? scx_bpf_now() : bpf_ktime_get_ns();
@@ -242,7 +246,7 @@ static __always_inline void insert_vtime(struct task_struct *p, u64 dsq_id, u64 
 		scx_bpf_dispatch_vtime___old(p, dsq_id, slice_ns, vtime, enq_flags);
 }
 
-/* Moves the current task of an iterator to another DSQ. Return: false if the task has left its DSQ. */
+/* Moves the current task of an iterator to another DSQ. Return: false if the task has already left its DSQ. */
 static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move___new))
@@ -250,7 +254,10 @@ static __always_inline bool move_to(struct bpf_iter_scx_dsq *it, struct task_str
 	return scx_bpf_dispatch_from_dsq___old(it, p, dsq_id, enq_flags);
 }
 
-/* Moves the current task of an iterator to a DSQ that is ordered by virtual time. Return: false if the task has left its DSQ. */
+/*
+ * Moves the current task of an iterator to a DSQ that is ordered by virtual time. Return: false if the task has already left its
+ * DSQ.
+ */
 static __always_inline bool move_to_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 vtime)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_move_vtime___new)) {
@@ -281,15 +288,19 @@ static __always_inline void reenqueue_local(void)
 }
 
 /*
- * Always true. This function uses struct cpumask to make the compiler emit BTF for the structure, because no other code uses its
- * members. Without this BTF, the functions above that take a pointer to a cpumask would not match the kernel's functions.
+ * Always true. This function uses struct cpumask to make the compiler emit BTF for this structure, because no other code uses the
+ * structure's members. Without this BTF, the functions above that take a pointer to a cpumask would not match the kernel's
+ * functions.
  */
 static __always_inline bool describes_cpumask(void)
 {
 	return bpf_core_type_exists(struct cpumask);
 }
 
-/* Whether sched_ext schedules a task now. When a scheduler is loaded or unloaded, the kernel switches the tasks one by one. */
+/*
+ * Whether sched_ext schedules a task now. When a scheduler is loaded or unloaded, the kernel switches the tasks to or from
+ * sched_ext one by one.
+ */
 static __always_inline bool is_in_scx(const struct task_struct *p)
 {
 	u32 enabled;
@@ -303,8 +314,8 @@ static __always_inline bool is_in_scx(const struct task_struct *p)
 }
 
 /*
- * Return: the flag of a task that has to run at once. If the task cannot, or if it is preempted, the kernel requeues it. 0: this
- * kernel has no such flag (before 7.1).
+ * Return: the enqueue flag for a task that has to run immediately; 0 if the kernel has no such flag (before 7.1). If a task with
+ * this flag cannot run immediately, or if it is preempted, the kernel requeues the task.
  */
 static __always_inline u64 enq_immed(void)
 {
@@ -313,7 +324,7 @@ static __always_inline u64 enq_immed(void)
 	return bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_IMMED);
 }
 
-/* Whether a task is requeued because it could not run at once (enq_immed()). */
+/* Whether a task is being requeued because it could not run immediately (enq_immed()). */
 static __always_inline bool was_refused(const struct task_struct *p)
 {
 	if (!bpf_core_enum_value_exists(enum scx_ent_flags, SCX_TASK_REENQ_IMMED))

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Translates guest-physical addresses to addresses in the VMM, with the memory slots of KVM.
+ * Translates guest-physical addresses to addresses in the VMM, using KVM's memory slots.
  *
  * Addresses are translated only at VM exits, because the kernel offers bpf_find_vma() to tracing programs but not to the
  * scheduler's operations. The results are stored together with the VM and the generation of its memory slots, and are valid as
- * long as both stay the same: a VMM that removes memory from a VM changes the generation before it can use the addresses for
+ * long as both stay the same. If a VMM removes memory from a VM, the generation changes before the VMM can use the addresses for
  * something else.
  */
 #ifndef PARACORD_BPF_TRANSLATE_H
 #define PARACORD_BPF_TRANSLATE_H
 
-/* Maximum depth of the walk. KVM allows 2^15 slots, and a red-black tree of 2^15 slots is at most 30 deep. */
+/*
+ * Maximum depth of the walk through the tree of memory slots. KVM allows 2^15 slots, and a red-black tree of 2^15 slots is at
+ * most 30 deep.
+ */
 #define PC_MEMSLOT_DEPTH_MAX	40
-/* Minimum interval between two translations for a vCPU, because a guest may change its addresses as often as it likes. */
+/*
+ * Minimum interval between two translations for a vCPU. Without this limit, a guest could cause any number of translations by
+ * changing its addresses.
+ */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PAGE_SHIFT		12
 /* kvm_memory_slot.flags (include/uapi/linux/kvm.h): a write by the guest causes an exit to the VMM, as for a ROM */
@@ -21,7 +27,7 @@
 #define PC_VM_PFNMAP		0x00000400ul
 #define PC_VM_IO		0x00004000ul
 
-/* The vCPU that this thread has loaded; NULL: none. KVM is the only user of preempt notifiers. */
+/* Return: the vCPU that a thread has loaded; NULL: none. KVM is the only user of preempt notifiers. */
 static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
 {
 	struct hlist_node *node;
@@ -54,8 +60,8 @@ static __always_inline bool slots_now(u64 *kvm, u64 *generation)
 }
 
 /*
- * Whether the translated addresses of this vCPU may be used. If not, they are translated again at the next VM exit. Must be
- * called by the vCPU's thread.
+ * Whether the translated addresses of this vCPU may be used. If they may not be used, they are translated again at the next VM
+ * exit. Must be called by the vCPU's thread.
  */
 static __always_inline bool translations_hold(struct pc_vcpu *v)
 {
@@ -68,7 +74,7 @@ static __always_inline bool translations_hold(struct pc_vcpu *v)
 }
 
 /*
- * Return: the address in the VMM of a guest-physical address; 0: there is none.
+ * Return: the address in the VMM that corresponds to a guest-physical address; 0: there is none.
  *
  * The function does not hold KVM's SRCU lock. If the walk races with a change of the slots, the function may return a wrong
  * address. That address is still in the address space of the VMM, so a read from it results only in a wrong hint.
@@ -125,9 +131,9 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struc
 }
 
 /*
- * Like gpa_to_hva(), but only for ordinary memory. If the VMM passes a device through to the guest, the registers of the device are
- * memory slots, too. A read of a register may have side effects, and some arm64 machines answer it with an error that the kernel
- * does not survive.
+ * Like gpa_to_hva(), but only for ordinary memory. If the VMM passes a device through to the guest, memory slots also contain the
+ * registers of the device. A read of a device register may have side effects. On some arm64 machines, such a read causes an error
+ * that the kernel does not survive.
  */
 static __always_inline u64 memory_at(u64 gpa, u32 *slot_flags)
 {
@@ -142,8 +148,8 @@ static __always_inline u64 memory_at(u64 gpa, u32 *slot_flags)
 }
 
 /*
- * Called if the host line may contain anything. If the sensor has written the line before, the line is left alone until the next
- * announcement.
+ * Called if the content of the host line is no longer known. If the sensor has written the line before, it does not write the
+ * line again until the next announcement.
  */
 static __always_inline void leave_line(struct pc_vcpu *v)
 {
@@ -180,7 +186,10 @@ static __noinline int translate(u32 index)
 	if (gpa) {
 		v->line_hva = memory_at(gpa, &flags);
 		v->line_gpa = v->line_hva ? gpa : 0;
-		/* The host line follows the guest line. In the next page, the VMM may have anything. */
+		/*
+		 * The host line follows the guest line. Both must lie in the same page, because the VMM may keep anything in the
+		 * next page.
+		 */
 		v->line_writable = v->line_hva && !(flags & PC_KVM_MEM_READONLY) &&
 				   !(v->line_hva & (2 * PARACORD_LINE_BYTES - 1));
 	}

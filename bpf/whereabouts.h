@@ -3,8 +3,8 @@
  * Reports where vCPUs run and how fast their CPUs are. The daemon's thread that writes host lines runs this program when it needs
  * this information. The program has no hook, so no hot path pays for it.
  *
- * The reported frequency is the one that the kernel uses for its own load tracking. If the kernel has none (x86 without APERF and
- * MPERF), the reported frequency is the one that cpufreq has set last.
+ * The reported frequency is the one that the kernel uses for its own load tracking. If load tracking uses no frequency (x86
+ * without APERF and MPERF), the reported frequency is the one that cpufreq has set last.
  */
 #ifndef PARACORD_BPF_WHEREABOUTS_H
 #define PARACORD_BPF_WHEREABOUTS_H
@@ -18,7 +18,9 @@ extern const unsigned long arch_freq_scale __ksym __weak;
 extern struct cpufreq_policy *cpufreq_cpu_data __ksym __weak;
 
 #ifdef __TARGET_ARCH_x86
-/* Whether the kernel updates arch_freq_scale. `key`: address of a static key, whose first word is not 0 if it does. */
+/*
+ * Whether the kernel updates arch_freq_scale. `key`: address of a static key whose first word is nonzero if the kernel does so.
+ */
 static __always_inline bool is_frequency_invariant(u64 key)
 {
 	u32 enabled = 0;

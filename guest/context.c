@@ -112,7 +112,10 @@ void pc_context_begin(struct pc_cpu *cpu, bool with_preempt_count)
 /* True if the host finds hardirq, softirq and NMI in preempt_count, so that no hook has to publish them. */
 bool pc_context_irqs_readable(const struct pc_region *region)
 {
-	/* If the word lies in the task, its address changes at each switch, and the host cannot follow each change. */
+	/*
+	 * If preempt_count lies in the task structure, its address changes at each switch, and the host cannot follow each
+	 * change.
+	 */
 	return (region->features & PARACORD_F_PREEMPT_COUNT) && !PC_PREEMPT_COUNT_PER_TASK;
 }
 
@@ -132,14 +135,14 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 	if (!line)
 		return;
 	context = pc_context_of(next, next->prio);
-	/* Kernel threads of normal priority run in an idle guest, too. */
+	/* Kernel threads with normal priority do not count, because they also run in an idle guest. */
 	if (next->mm || context.task_class >= PARACORD_TASK_RT)
 		cpu->worked = true;
 	/*
 	 * Most switches are between tasks of the same class and priority. At such a
-	 * switch, the line and its page stay untouched. The probes that set the other
-	 * bytes also reset them; only on PREEMPT_RT can a task switch leave the softirq
-	 * byte set.
+	 * switch, the line and its page stay untouched. The other bytes of the context
+	 * usually need no reset here, because the hook that sets a byte also resets
+	 * it. Only on PREEMPT_RT can a task switch leave the softirq byte set.
 	 */
 	if (IS_ENABLED(CONFIG_PREEMPT_RT) || context.task_class != before ||
 	    context.task_prio != cpu->task_prio) {
@@ -165,8 +168,9 @@ void pc_probe_sched_switch(void *data, bool preempt, struct task_struct *prev,
 
 /*
  * Called when priority inheritance is about to change the priority of @task. Publishes
- * the new priority if this CPU runs @task, because a CPU may write only its own line.
- * Another CPU that runs @task updates its line when it calls pc_context_look_again().
+ * the new priority only if this CPU runs @task, because a CPU may write only its own
+ * line. If another CPU runs @task, that CPU updates its line when it calls
+ * pc_context_look_again().
  */
 void pc_probe_pi_setprio(void *data, struct task_struct *task,
 			 struct task_struct *pi_task)

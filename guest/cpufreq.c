@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * cpufreq driver "paracord": the request of the guest's governor is one word in the
- * guest line of each CPU of the policy. A change of the request is a store, without a
- * VM exit; the host reads the word at moments of its own choice.
+ * guest line of each CPU of the policy. A new request costs one store per line and no
+ * VM exit. The host reads the word whenever it needs the request.
  *
  * A frequency stands for a level of the vCPU's performance domain on the host,
  * expressed in kHz for users and governors.
@@ -22,7 +22,7 @@
 
 #include "paracord_guest.h"
 
-/* A request is cheap, but the host would not act on more frequent requests. */
+/* Preferred interval between two requests. Requests are cheap, but the host would not act on more frequent ones. */
 #define PC_RATE_LIMIT_US	1000
 #define PC_TRANSITION_NS	1000
 
@@ -46,8 +46,8 @@ bool pc_cpufreq_possible(void)
 
 /*
  * Return: @khz on the host's capacity scale, on which the largest CPU has 1024. The
- * level is rounded up, because the frequency table rounds down. So a frequency of the
- * table yields the level from which it was computed.
+ * level is rounded up, because the frequencies in the table are rounded down. So a
+ * frequency of the table yields the level from which it was computed.
  */
 static u16 pc_request_of(const struct paracord_domain *domain, unsigned int khz)
 {
@@ -132,8 +132,8 @@ static void pc_adjust(struct cpufreq_policy *policy, unsigned long target,
 	unsigned int floor_khz;
 
 	/*
-	 * policy->min is a floor only if it is above the lowest frequency. A CPU never runs slower than at the lowest frequency,
-	 * and a smaller need should lead to a smaller request.
+	 * Treat policy->min as a floor only if it is above the lowest frequency. The lowest frequency is no floor: a CPU never
+	 * runs slower anyway, and a smaller need should lead to a smaller request.
 	 */
 	floor_khz = READ_ONCE(policy->min);
 	if (floor_khz > policy->cpuinfo.min_freq)
@@ -165,9 +165,9 @@ static void pc_adjust_perf(unsigned int cpu, unsigned long floor, unsigned long 
 #endif
 
 /*
- * Stores a request. The driver does not implement target_index() instead, because the
- * core would skip it if the frequency stays the same, and a new limit would then not
- * reach the host.
+ * Stores a request. The driver implements target() and not target_index(), because
+ * the core skips target_index() if the frequency stays the same. A new limit would
+ * then not reach the host.
  */
 static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 		     unsigned int relation)
@@ -187,7 +187,7 @@ static int pc_target(struct cpufreq_policy *policy, unsigned int khz,
 /*
  * Shows the host's current frequency, which also depends on other guests and on the
  * host's own tasks. The driver has no get() callback that reports this frequency,
- * because the core would take it for the requested one.
+ * because the core would take it for the requested frequency.
  */
 static ssize_t show_cpuinfo_cur_freq(struct cpufreq_policy *policy, char *buf)
 {
@@ -347,9 +347,9 @@ void pc_cpufreq_online(struct pc_cpu *cpu)
 
 /*
  * Ends the stores into the line of @cpu, which is about to be withdrawn. Without this
- * call, another CPU of the policy might still store into the line: the cpufreq core may
- * remove @cpu from the policy only after this call, because the order of the two
- * hotplug states is the order in which they were registered.
+ * call, another CPU of the policy might still store into the line. The cpufreq core may
+ * not have removed @cpu from the policy yet, because the order of cpufreq's and this
+ * driver's hotplug states depends on the order of registration.
  */
 void pc_cpufreq_offline(struct pc_cpu *cpu)
 {

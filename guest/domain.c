@@ -4,14 +4,15 @@
  * vCPU may run, and the domain of each vCPU.
  *
  * The table in a device's region is copied once and the copy is checked. An invalid
- * table disables the guest's frequencies and capacities, and nothing else. In a region
- * in the guest's own memory, the host writes the table after the region has been
- * announced, and another host writes another table after a migration. So each domain of
- * such a region is copied and checked when the first CPU gets it. If the table is
- * replaced, frequencies and capacities are started again with the new domains.
+ * table disables only the guest's frequencies and capacities. If the region lies in
+ * the guest's own memory, the host writes the table after the region has been
+ * announced, and another host writes another table after a migration. So each domain
+ * of such a region is copied and checked when it is assigned to the first CPU. If
+ * the table is replaced, frequencies and capacities are restarted with the new
+ * domains.
  *
  * The host line of a vCPU names the vCPU's domain. The host's daemon writes the host
- * line when it has found the vCPU, which may be after this module was loaded.
+ * line once it has found the vCPU. This may happen after this module was loaded.
  */
 #include <linux/cpu.h>
 #include <linux/rcupdate.h>
@@ -22,14 +23,14 @@
 #include "paracord_guest.h"
 
 /*
- * The driver first looks for the domains at a short interval, because a daemon that runs finds a new VM within a second or two.
- * After that, the driver looks at a long interval, because the daemon may start hours after the VM.
+ * The driver first checks for the domains at a short interval, because a running daemon finds a new VM within a second or two.
+ * After PC_FIND_DOMAINS_LOOKS checks, the interval is long, because the daemon may start hours after the VM.
  */
 #define PC_FIND_DOMAINS_MS	100
 #define PC_FIND_DOMAINS_LOOKS	100
 /*
- * The short interval for a region in the guest's own memory, which one CPU announces at each look. The host considers at most ten
- * announcements a second.
+ * The short interval for a region in the guest's own memory. One CPU announces such a region at each check, and the host
+ * considers at most ten announcements per second.
  */
 #define PC_ASK_DOMAINS_MS	150
 #define PC_WAIT_FOR_DAEMON_MS	5000
@@ -123,7 +124,7 @@ void pc_domains_read(struct pc_region *region)
 			return;
 	}
 	region->domain_count = h->domain_count;
-	/* The number is 0 before ABI 1.5. */
+	/* The ID is 0 before ABI 1.5. */
 	region->domain_table = region->domains[0].table;
 }
 
@@ -188,11 +189,11 @@ static const struct paracord_domain *pc_only_domain(const struct pc_region *regi
 }
 
 /*
- * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the line
- * has named a domain, the CPU keeps that domain, because a policy keeps the frequencies with which it was created.
+ * Reads a CPU's domain from its host line. Called when the CPU comes online, and again until the line names a domain. Once the
+ * line has named a domain, the CPU keeps that domain, because a cpufreq policy keeps the frequencies with which it was created.
  *
- * The host line of a vCPU that is plugged later is not written yet when the vCPU comes online, and the cpufreq core creates the
- * policy only at that moment. So if the table has only one domain, the CPU gets that domain at once.
+ * When a hot-plugged vCPU comes online, its host line has not been written yet, but the cpufreq core creates the policy at this
+ * moment and not later. So if the table has only one domain, the CPU gets that domain immediately.
  */
 void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 {
@@ -209,12 +210,12 @@ void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 	if (PARACORD_FIELD_IN(struct paracord_host_line, domain_table, line_bytes))
 		table = READ_ONCE(cpu->host->domain_table);
 	/*
-	 * A device's region may have come from another host with the VM, so the line may refer to another table. An older daemon
-	 * writes no number of a table into the line.
+	 * If the VM was migrated, a device's region may have come from another host, so the line may refer to another table. An
+	 * older daemon writes no table ID into the line.
 	 */
 	if (table != region->domain_table && (table || region->domains_change))
 		return;
-	/* If another host replaces the line between these reads, the number of the domain is useless. */
+	/* If another host replaces the line between these reads, the domain's number is useless. */
 	smp_rmb();
 	number = READ_ONCE(cpu->host->domain);
 	smp_rmb();
@@ -227,7 +228,7 @@ void pc_domain_online(struct pc_region *region, struct pc_cpu *cpu)
 	WRITE_ONCE(cpu->domain, &region->domains[number - 1]);
 }
 
-/* Ends the use of the domains. After this call, only domains of table @table are used. */
+/* Ends the use of the current domains. After this call, only domains of table @table are used. */
 static void pc_domains_forget(struct pc_region *region, u32 table)
 {
 	int nr;
@@ -250,7 +251,8 @@ static void pc_domains_forget(struct pc_region *region, u32 table)
 
 /*
  * The host writes the line of a vCPU for the first time at a VM exit that comes soon after an announcement. A vCPU that is mostly
- * idle may not have such an exit for a long time. So it announces the region itself.
+ * idle may not have such an exit for a long time. Therefore the driver calls this function on that vCPU, so that the vCPU itself
+ * announces the region.
  */
 static void pc_domain_ask(void *unused)
 {
@@ -272,15 +274,19 @@ static void pc_domains_follow_host(struct pc_region *region)
 }
 
 /*
- * Called when the host has answered an announcement. @table: number of the host's table of domains; 0: none. The call comes from a
- * CPU that is not idle, with interrupts off. So the search for the domains neither waits for an idle CPU nor wakes one.
+ * Called when the host has answered an announcement. @table: ID of the host's table of domains; 0: none. The call comes from a CPU
+ * that is not idle, with interrupts off. So the work item that searches for the domains is queued on a CPU that is awake. The
+ * search neither waits for an idle CPU nor wakes one.
  */
 void pc_domains_answered(struct pc_region *region, u32 table)
 {
 	if (!READ_ONCE(region->follows_host) || !table)
 		return;
 	WRITE_ONCE(region->answered_table, table);
-	/* Only the work changes these two values. If this check comes too early, the next answer repeats it a second later. */
+	/*
+	 * Only the work item changes domain_table and domains_in_use. If this check runs too early, it is repeated at the next
+	 * answer, a second later.
+	 */
 	if (table != READ_ONCE(region->domain_table) || !READ_ONCE(region->domains_in_use))
 		schedule_delayed_work(&region->find_domains, 0);
 }
@@ -350,7 +356,7 @@ static void pc_find_domains(struct work_struct *work)
 /*
  * Starts frequencies and capacities when the host lines name the domains of the vCPUs. In the first 10 s, all vCPUs must have a
  * domain; after that, one vCPU with a domain is enough. For a region in the guest's own memory, this time begins with the host's
- * answer, and is 15 s and another 0.3 s per CPU (PC_ASK_DOMAINS_MS).
+ * answer, and lasts 15 s plus 0.3 s per CPU (PC_ASK_DOMAINS_MS).
  */
 void pc_domains_start(struct pc_region *region)
 {

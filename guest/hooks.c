@@ -47,7 +47,7 @@ struct pc_probe {
 	const char *tracepoint;
 	unsigned int hook;
 	void *function;
-	bool paired;			/* the probe in the next row resets what this one sets */
+	bool paired;			/* the probe in the next row resets what this probe sets */
 	struct tracepoint *registered;
 };
 
@@ -61,9 +61,10 @@ static struct pc_probe pc_probes[] = {
 	{ "cpu_idle", PC_HOOK_IDLE, pc_probe_cpu_idle },
 #ifdef CONFIG_X86
 	/*
-	 * The tick does not pass irq_handler_entry. The other interrupts of the local
-	 * APIC have no hook, because preempt_count shows them, and because the kernel
-	 * would have to patch its running text twice for each tracepoint.
+	 * The tick does not go through irq_handler_entry. For the other interrupts of
+	 * the local APIC there is no hook, because preempt_count shows them, and
+	 * because the kernel would have to patch its running text twice for each
+	 * tracepoint.
 	 */
 	{ "local_timer_entry", PC_HOOK_TIMER, pc_probe_timer_entry, .paired = true },
 	{ "local_timer_exit", PC_HOOK_TIMER, pc_probe_timer_exit },
@@ -72,7 +73,7 @@ static struct pc_probe pc_probes[] = {
 
 static unsigned int pc_hooks_on;
 
-/* Lets the compiler compare the types of the probes with those that this kernel's tracepoints expect. */
+/* Lets the compiler compare the types of the probes with the types that this kernel's tracepoints expect. */
 static void __maybe_unused pc_check_probe_types(void)
 {
 	check_trace_callback_type_sched_switch(pc_probe_sched_switch);

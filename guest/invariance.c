@@ -20,7 +20,7 @@ module_param(invariance, bool, 0444);
 MODULE_PARM_DESC(invariance, "scale utilisation by the speed of the host's CPU (default: on)");
 
 static bool pc_running;
-static bool pc_by_looks;		/* the timer of vcpu.c calls pc_invariance_look(), not the tick */
+static bool pc_by_looks;		/* the timer of vcpu.c, and not the tick, calls pc_invariance_look() */
 static struct cpumask pc_capacity_set;	/* CPUs whose capacity comes from the domain */
 
 bool pc_invariance_possible(void)
@@ -96,7 +96,7 @@ void pc_invariance_start(struct pc_region *region)
 
 	if (!(region->features & PARACORD_F_CAPACITY))
 		return;
-	/* Another cpufreq driver is active and has a frequency scale of its own. */
+	/* If another cpufreq driver is active, that driver has a frequency scale of its own. */
 	if (pc_cpufreq_is_foreign()) {
 		pc_region_drop_feature(region, PARACORD_F_CAPACITY);
 		return;
@@ -115,7 +115,10 @@ void pc_invariance_stop(void)
 		return;
 	pc_arch_ticks_stop();
 	WRITE_ONCE(pc_running, false);
-	/* A call that still saw pc_running set runs with interrupts off, so synchronize_rcu() waits for it. */
+	/*
+	 * A CPU may have read pc_running before it was cleared. Such a CPU calls pc_invariance_look() with interrupts off, so
+	 * synchronize_rcu() waits until the call has ended.
+	 */
 	synchronize_rcu();
 	for_each_possible_cpu(nr)
 		WRITE_ONCE(*pc_arch_freq_scale(nr), SCHED_CAPACITY_SCALE);

@@ -21,9 +21,9 @@
 #include "paracord_guest.h"
 
 /*
- * Default threshold. With a lower threshold, a kick would cost more than it gains:
- * an exit and the two system calls of an unboost and a new boost take about 10 us,
- * which is 2 % of this threshold.
+ * Default threshold. The cost of a kick is an exit plus the two system calls for an
+ * unboost and a new boost: about 10 us, which is 2 % of this threshold. With a lower
+ * threshold, a kick would cost more than it gains.
  */
 #define PC_STALE_BOOST_KICK_DEFAULT_US	500
 
@@ -61,11 +61,13 @@ unsigned int pc_kick_threshold_us(void)
 /*
  * Return: whether the host line reports that this vCPU is boosted.
  *
- * A boost that was not there at the last look may have started right after that look,
- * so its age counts from the last look. This age may be too high, because switches from
- * idle do not look at the line; the error costs one kick. If the age counted from the
- * current look, there would usually be no kick at all: the host boosts the vCPU after
- * the real-time task has started, and the current look comes when that task ends.
+ * If the line shows a boost that it did not show at the last look, the boost may have
+ * started right after that look. So the driver counts the age of the boost from the
+ * last look. This age may be too high, because the driver does not look at the line at
+ * switches from idle. The error costs one kick. Suppose the driver counted the age from
+ * the current look instead. The host boosts the vCPU after the real-time task has
+ * started, and the driver looks again only when that task ends. The age would then be
+ * 0, which is below the threshold, so the driver would usually not kick at all.
  */
 static bool pc_observe(struct pc_cpu *cpu, u64 now_ns)
 {
@@ -147,7 +149,10 @@ static void pc_arm(struct pc_kick_state *k)
 		return;
 	k->armed = true;
 	k->on_user_return.on_user_return = pc_on_user_return;
-	/* The registration marks the previous task. The context switch then passes the mark on to the next task. */
+	/*
+	 * The registration marks the task that is being switched out. The context switch then passes the mark on to the next
+	 * task.
+	 */
 	user_return_notifier_register(&k->on_user_return);
 }
 #else
@@ -191,7 +196,7 @@ void pc_kick_poll(struct pc_cpu *cpu)
 		pc_stale_end(&cpu->kick, now_ns);
 }
 
-/* Resets the state, including the counters. Called with each region, and each time the CPU comes online. */
+/* Resets the state, including the counters. Called for each new region, and each time the CPU comes online. */
 void pc_kick_begin(struct pc_cpu *cpu)
 {
 	memset(&cpu->kick, 0, sizeof(cpu->kick));

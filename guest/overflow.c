@@ -3,9 +3,9 @@
  * Sampling: the host counts down a period and then raises the CPU's MSI-X vector. The interrupt handler writes a sample.
  *
  * The interrupt is an ordinary one, not an NMI. So a sample of code that runs with interrupts off falls on the instruction that
- * enables interrupts. perf's own overflow handling is not exported to modules. So the guest does not throttle samples, and the host
- * limits the period instead. For the same reason, the limit of PERF_EVENT_IOC_REFRESH has no effect, and since 6.10 the event's BPF
- * program does not run.
+ * enables interrupts. perf's own overflow handling is not exported to modules, which has two consequences. The guest does not
+ * throttle samples, so the host limits the period instead. The limit of PERF_EVENT_IOC_REFRESH has no effect, and since 6.10 the
+ * event's BPF program does not run.
  */
 #include <linux/fs.h>
 #include <linux/interrupt.h>
@@ -18,8 +18,8 @@
 #include "counters.h"
 
 /*
- * Whether two periods differ by at most 1/8 of @b. So small a difference is not worth a VM exit: if the event has a sampling
- * frequency, perf adjusts the period all the time.
+ * Whether two periods differ by at most 1/8 of @b. If an event has a sampling frequency, perf adjusts the period all the time. A
+ * small difference is not worth a VM exit.
  */
 static bool pc_is_near(u64 a, u64 b)
 {
@@ -37,8 +37,8 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 	if (!left)
 		return 0;
 	/*
-	 * The rest is raised to @min_left. With a shorter rest, the counter could overflow before a task that was just switched in
-	 * has left the kernel.
+	 * Raise the rest to at least @min_left. With a shorter rest, the counter could overflow before a task that was just
+	 * switched in has left the kernel.
 	 */
 	left = max(left, (s64)min_left);
 	if ((u64)left >= period)
@@ -49,8 +49,9 @@ static u32 pc_elapsed(u64 period, s64 left, u64 min_left)
 
 /*
  * Sets the period in the request @want for @event. @told: the request that the host has served. If the host already counts down a
- * similar period of the same event, that period continues, even if another struct perf_event started it: the sampling rate stays
- * the same, and nothing changes for the host. If not, @event continues with the rest of its period that was left when it stopped.
+ * similar period of the same event, that period continues, even if another struct perf_event started it. The sampling rate then
+ * stays the same, and nothing changes for the host. Otherwise, @event continues with what was left of its own period when it
+ * stopped.
  */
 void pc_overflow_begin(struct perf_event *event, struct paracord_pmu_want *want, const struct paracord_pmu_want *told)
 {

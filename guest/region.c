@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The shared region: checks whether it is a paracord region and whether it is as large
- * as its header claims, and writes the guest line of the header.
+ * Checks that the shared memory is a paracord region and is as large as its header
+ * claims. Also writes the guest line of the header.
  *
  * The header is copied once and the copy is checked. The driver accesses nothing
  * beyond the sizes that the copy declares, and nothing beyond the BAR.
@@ -17,7 +17,7 @@ static bool publish_preempt_count = true;
 module_param_named(preempt_count, publish_preempt_count, bool, 0444);
 MODULE_PARM_DESC(preempt_count, "tell the host where preempt_count lies (default: on)");
 
-/* Checks a copied header. Return: 0, or a negative error, which is logged in one line that describes the problem. */
+/* Checks a copied header. Return: 0 or a negative error. An error is logged in one line, which describes the problem. */
 static int pc_region_check(struct device *dev, const struct paracord_header *h,
 			   u64 bar_bytes)
 {
@@ -203,7 +203,7 @@ struct paracord_slot *pc_region_slot(const struct pc_region *region, u32 index)
 	       (u64)index * region->host.slot_stride_bytes;
 }
 
-/* Declares to the host what the guest lines contain. Called when the lines are filled. */
+/* Declares to the host what the guest lines contain. Called once the lines are filled. */
 void pc_region_declare(struct pc_region *region)
 {
 	struct paracord_header *h = region->base;
@@ -230,7 +230,7 @@ void pc_region_withdraw(struct pc_region *region)
 	struct paracord_header *h = region->base;
 
 	WRITE_ONCE(h->guest_features, 0);
-	/* Clear the features first, then the words that they refer to. */
+	/* Clear the features first, then the words to which the features refer. */
 	smp_wmb();
 	WRITE_ONCE(h->guest_line_bytes, 0);
 	WRITE_ONCE(h->guest_abi_minor, 0);

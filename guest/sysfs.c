@@ -79,7 +79,7 @@ static ssize_t kicks_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(kicks);
 
-/* Shows a u64 of struct pc_kick_state: its sum or its maximum over the online CPUs. */
+/* Shows a u64 field of struct pc_kick_state: the sum or the maximum over the online CPUs. */
 #define PC_STALE_ATTR(name, expression)						\
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr,	\
 			   char *buf)						\
@@ -109,7 +109,7 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 	for (i = 0; i < region->domain_count; i++) {
 		const struct paracord_domain *d = &region->domains[i];
 
-		/* In a region in the guest's own memory, a domain is unknown until the first CPU has it. */
+		/* If the region lies in the guest's own memory, a domain is unknown until it is assigned to the first CPU. */
 		if (!d->max_khz)
 			continue;
 		n += sysfs_emit_at(buf, n, "domain%u max_khz %u capacity %u shared %u levels",

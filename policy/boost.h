@@ -3,11 +3,11 @@
  * Decides when a vCPU thread runs ahead of the host's other work.
  *
  * pc_boost_step() makes this decision. pc_boost_is_quiet(), pc_boost_resume() and
- * pc_boost_note_irq() tell when the caller may skip a step. A step charges the
- * running time since the last step, refills the buckets, collects the reasons
- * that hold now, and drops the reasons whose grant or budget is used up. The
- * code uses integer arithmetic only and reads no clock; its only loops run over
- * the four reasons. It tolerates any bytes in the state and in the configuration
+ * pc_boost_note_irq() tell the caller when it may skip a step. A step charges the
+ * running time since the last step, refills the buckets, collects the reasons that
+ * hold now, and drops the reasons whose grant or budget is used up. The code uses
+ * integer arithmetic only and reads no clock. Its only loops run over the four
+ * reasons. It tolerates any bytes in the state and in the configuration
  * (docs/policy.md names the test for each bound).
  *
  * The life of a reason:
@@ -16,15 +16,17 @@
  *  WAKE      SLEEP; WAKEUP if not boosted yet    grant            the next SLEEP
  *  IRQ       a kick while not running;           grant; guest     the next kick while
  *            PREEMPT soon after a kick or        is not in an     not running or not
- *            inside the guest's irq handler;     irq handler      boosted for IRQ
- *            only with a normal task to overtake
+ *            inside the guest's irq handler      irq handler      boosted for IRQ
  *  RT        PREEMPT (boosted: also EXIT)        end of hint,     end of hint, SLEEP
  *            with the guest's RT hint            grant
  *  CRITICAL  PREEMPT with preemption off         end of hint,     end of hint, SLEEP
  *                                                grant
  *
- * A guest that flips a hint renews the grant of this hint at will. Grants
- * bound only the boosts of an honest guest; budgets contain any guest.
+ * IRQ alone starts no boost while no normal task competes for the vCPU's CPU
+ * (pc_boost_obs.alone). IRQ is raised even then.
+ *
+ * A guest can renew the grant of a hint at will, by clearing and setting the hint. So
+ * grants limit only honest guests, but budgets limit every guest.
  */
 #ifndef PARACORD_POLICY_BOOST_H
 #define PARACORD_POLICY_BOOST_H
@@ -39,20 +41,21 @@
 
 /* One strike is forgiven after this many periods without an exhausted budget. */
 #define PC_STRIKE_DECAY_PERIODS	8
-/* With this many strikes, the penalty of 2^16 periods exceeds any penalty_max_periods in use. */
+/* More strikes would have no effect: at this number, the penalty is 2^16 periods, the longest that penalty_max_periods allows. */
 #define PC_STRIKES_MAX		16
 /*
- * A vCPU that has run this long on an IRQ boost and is not in an interrupt
- * handler is assumed to have taken the interrupt: one injection on an emulated host
- * takes 80 us.
+ * A vCPU that has run this long on an IRQ boost and is not in an interrupt handler
+ * is assumed to have served the interrupt. On an emulated host, one injection takes
+ * 80 us.
  */
 #define PC_IRQ_SERVED_NS	(100 * PC_NSEC_PER_USEC)
 
 /*
  * Passes a value through memory, so that the BPF verifier forgets the value.
- * While the verifier knows a value exactly, it follows every combination of
- * branches. It does not know the contents of a map. Without this function, the
- * verifier needs ten seconds per program; with it, a fraction of a second.
+ * While the verifier knows a value exactly, it explores every combination of
+ * branches. It does not track the contents of maps, and the state of a vCPU
+ * lies in a map. Without this function, the verifier needs ten seconds per
+ * program; with it, a fraction of a second.
  */
 PC_INLINE u64 pc_forget(struct pc_boost_state *st, u64 value)
 {
@@ -149,10 +152,12 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 		claims |= PC_WAKE;
 
 	/*
-	 * The host preempts the vCPU while an interrupt is pending. This is common,
-	 * because guest timers and the host's tick often expire together. A guest with
-	 * a driver reports when its handler runs, so only the time until the injection
-	 * is estimated. Without a driver, the estimate has to cover the handler as well.
+	 * The host has preempted the vCPU while an interrupt is pending. This is
+	 * common, because guest timers and the host's tick often expire together. An
+	 * interrupt counts as pending for the time `window` after it was raised. A
+	 * guest with a driver reports when its handler runs, so `window` only has to
+	 * cover the time until the injection. Without a driver, `window` also has to
+	 * cover the handler.
 	 */
 	if (preempt && st->irq_wanted) {
 		u64 window = guest->valid ? PC_IRQ_SERVED_NS :
@@ -164,7 +169,10 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 			st->irq_wanted = 0;
 	}
 	if (!guest->valid) {
-		/* Without a driver, or if the hints were not read at this event, RT and CRITICAL last until their grants end. */
+		/*
+		 * The hints are unknown: the guest has no driver, or this event did not read the hints. If the vCPU is boosted
+		 * for RT or CRITICAL, it keeps this reason. The grant of the reason still limits the boost.
+		 */
 		claims |= held & (PC_RT | PC_CRITICAL);
 		return claims;
 	}
@@ -215,8 +223,8 @@ PC_INLINE u32 pc_penalty_periods(const struct pc_boost_config *cfg, u32 strikes)
 }
 
 /*
- * Forbids boosts for one period, counted from the start of the bucket's period. Each strike doubles the number of periods, up to
- * a maximum.
+ * Forbids boosts for a number of periods, counted from the start of the empty bucket's current period. The number is 1 for a vCPU
+ * without earlier strikes. Each earlier strike doubles the number, up to penalty_max_periods.
  */
 PC_INLINE void pc_boost_throttle(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 u64 period_start_ns, u8 cause, u64 now_ns)
@@ -241,7 +249,10 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 	u64 left = pc_elapsed_ns(st->throttled_until_ns, now_ns);
 
 	if (!st->throttled) {
-		/* Without a throttle, a throttled_until_ns in the future is corrupt. It would delay the forgiveness of strikes. */
+		/*
+		 * Without a throttle, a throttled_until_ns in the future is corrupt. Reset it, because it would delay the
+		 * forgiveness of strikes.
+		 */
 		if (left)
 			st->throttled_until_ns = now_ns;
 		return;
@@ -257,9 +268,9 @@ PC_INLINE void pc_boost_unthrottle(const struct pc_boost_config *cfg, struct pc_
 /*
  * Return: PC_THROTTLE_* of the first empty bucket, or PC_THROTTLE_NONE. Removes the reasons without budget from *claims.
  *
- * A guest that spins has interrupts (its tick) and softirqs all the time, so its IRQ and CRITICAL budgets are often empty. An
- * empty IRQ or CRITICAL budget only drops its reason until the refill. These two budgets are small enough to contain a rogue
- * guest without a penalty.
+ * A guest that spins has interrupts (its tick) and softirqs all the time, so its IRQ and CRITICAL budgets are often empty.
+ * Therefore, an empty IRQ or CRITICAL budget only drops its reason until the next refill. These two budgets are so small that
+ * they limit a rogue guest even without a throttle.
  */
 PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_bucket *vm,
 			    const struct pc_bucket *cpu, u32 *claims)
@@ -284,8 +295,8 @@ PC_INLINE u8 pc_boost_empty(const struct pc_boost_state *st, const struct pc_buc
 }
 
 /*
- * Running time, in ns, during which nothing but an empty shared bucket can end the boost. During this time the grant of WAKE
- * lasts, whatever the guest's hints are. Return: 0 if WAKE does not hold.
+ * Return: the running time, in ns, for which the WAKE grant and the budgets keep the boost, whatever the guest's hints are; 0 if
+ * WAKE does not hold. The boost can end earlier only if other vCPUs empty a shared bucket.
  */
 PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
 				const struct pc_bucket *vm, const struct pc_bucket *cpu)
@@ -302,9 +313,9 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
 }
 
 /*
- * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. A vCPU that serves a timer thus needs
- * no step at its exits. During the quiet time, other vCPUs may use up the bucket of the VM or of the CPU. The policy notices
- * this only when the quiet time ends.
+ * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. For example, a vCPU that serves a timer
+ * needs no step at its exits. During the quiet time (quiet_ns), other vCPUs may use up the bucket of the VM or of the CPU. The
+ * policy notices this only when the quiet time ends.
  */
 PC_INLINE int pc_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {
@@ -322,8 +333,8 @@ PC_INLINE int pc_boost_wants_view(const struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * Short form of PC_EV_RUN for a boosted vCPU: starts charging. Return: 0 if a step is needed, for example because other vCPUs
- * have used up the CPU's budget for boosts.
+ * Short form of the step for PC_EV_RUN, for a boosted vCPU: starts charging. Return: 0 if a step is needed, for example because
+ * other vCPUs have used up the CPU's budget for boosts.
  */
 PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns)
 {
@@ -335,8 +346,8 @@ PC_INLINE int pc_boost_resume(struct pc_boost_state *st, const struct pc_bucket 
 }
 
 /*
- * Short form of PC_EV_RUN, _PREEMPT and _SLEEP for a vCPU that serves a wakeup: its boost lasts as long as the grant of WAKE.
- * Called after the charge and the refill. Return: 0 if the whole step is needed.
+ * Short form of the step for PC_EV_RUN, _PREEMPT and _SLEEP, for a vCPU that serves a wakeup. The boost of such a vCPU lasts as
+ * long as the grant of WAKE. Called after the charge and the refill. Return: 0 if the whole step is needed.
  */
 PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 				 const struct pc_bucket *vm, const struct pc_bucket *cpu, u32 events)
@@ -356,9 +367,9 @@ PC_INLINE int pc_boost_serves_on(const struct pc_boost_config *cfg, struct pc_bo
 }
 
 /*
- * Short form of PC_EV_IRQ for a vCPU whose boost this event cannot end: remembers the interrupt for the next preemption.
- * Return: 0 if a step is needed. This function may race with a step. The step then sees either this interrupt or the previous
- * one.
+ * Short form of the step for PC_EV_IRQ, for a boosted vCPU that is certain to keep its boost at this event: remembers the
+ * interrupt for the next preemption. Return: 0 if a step is needed. This function may race with a step. The step then sees either
+ * this interrupt or the previous one.
  */
 PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 {
@@ -371,9 +382,9 @@ PC_INLINE int pc_boost_note_irq(struct pc_boost_state *st, u64 now_ns)
 }
 
 /*
- * Return: PC_LEVEL_* of a boost for these reasons. A vCPU that spins has an interrupt (its tick) all the time. A boost for an
+ * Return: PC_LEVEL_* of a boost for these reasons. A guest that spins gets interrupts (its tick) all the time. A boost for an
  * interrupt alone therefore takes CPU time only from normal tasks, not from vCPUs that woke up or that run a real-time task. A
- * vCPU that holds a lock has the full level, because vCPUs with the full level may spin on the lock.
+ * vCPU that holds a lock gets the full level, because other vCPUs with the full level may be spinning on the lock.
  */
 PC_INLINE u32 pc_boost_level(u32 reasons)
 {
@@ -384,8 +395,9 @@ PC_INLINE u32 pc_boost_level(u32 reasons)
 
 /*
  * The actuation rate limit: one boost per actuation_min_ns on average, with a burst of PC_BOOSTS_AT_ONCE. The burst admits claims
- * that happen to come close together. Without the burst, the later claim would wait for the host's other work. A wakeup is never
- * held back. A boost for a wakeup lasts over several sleeps until the grant is used up, which limits the rate of such boosts.
+ * that happen to come close together. Without the burst, the vCPU would have to wait for the host's other work at all but the
+ * first of these claims. A boost for a wakeup is never held back. The rate of such boosts is limited anyway, because each of them
+ * lasts over several sleeps, until its grant is used up.
  */
 PC_INLINE int pc_boost_may_begin(const struct pc_boost_config *cfg, struct pc_boost_state *st, u32 claims,
 				 u64 now_ns)
@@ -454,9 +466,10 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 	}
 
 	/*
-	 * The vCPU's claims exceed a budget, whether or not the vCPU was boosted. If
-	 * the budget of the host CPU is empty, this is not the fault of this guest, so
-	 * it adds no strike.
+	 * The vCPU's claims exceed a budget. Throttle the vCPU and add a strike, even
+	 * if the vCPU was not boosted. Each strike makes later throttles longer. If the
+	 * budget of the host CPU is empty, do neither: all VMs share this budget, so the
+	 * guest of this vCPU is not to blame.
 	 */
 	if (empty && empty != PC_THROTTLE_CPU) {
 		u64 start = empty == PC_THROTTLE_VM ?
@@ -488,8 +501,8 @@ pc_boost_step(const struct pc_boost_config *cfg, struct pc_boost_state *st, stru
 
 	st->reasons = 0;
 	/*
-	 * A boost for an interrupt alone overtakes only normal tasks. If there are none, the boost does not begin. The next event
-	 * still sees the interrupt.
+	 * A boost for an interrupt alone overtakes only normal tasks. If no normal task competes, the boost does not begin. The
+	 * next event still sees the interrupt.
 	 */
 	if (!claims || (obs->alone && pc_boost_level(claims) == PC_LEVEL_IRQ))
 		return out;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The default boost configuration. These numbers are written here only;
- * docs/policy.md gives the reason for each of them.
- */
+/* The default boost configuration. The numbers are defined only here. docs/policy.md gives the reason for each of them. */
 #ifndef PARACORD_POLICY_BOOST_DEFAULTS_H
 #define PARACORD_POLICY_BOOST_DEFAULTS_H
 
@@ -56,8 +53,8 @@ PC_INLINE struct pc_boost_config pc_boost_io_defaults(void)
 
 	cfg.vm_budget_ns = 20 * PC_NSEC_PER_MSEC;
 	/*
-	 * One thread can use up the shared budget. With a longer penalty, a thread that plays audio could wait for seconds
-	 * because another thread reads from a disk.
+	 * One thread can use up the shared budget. With a longer penalty, a thread that plays audio could get no boost for
+	 * seconds because another thread reads from a disk.
 	 */
 	cfg.penalty_max_periods = 4;
 	return cfg;

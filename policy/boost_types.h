@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Boost policy: configuration, state, observation and decision. The types have
- * fixed widths and no pointers, so that BPF maps, the daemon and the tests share
- * the same bytes. Names end in the unit; times are nanoseconds of
- * CLOCK_MONOTONIC.
+ * fixed widths and no pointers, so their layout is the same in BPF maps, in the
+ * daemon and in the tests. The name of a quantity ends in its unit. Times are
+ * nanoseconds of CLOCK_MONOTONIC.
  */
 #ifndef PARACORD_POLICY_BOOST_TYPES_H
 #define PARACORD_POLICY_BOOST_TYPES_H
@@ -18,25 +18,25 @@
 #define PC_MODE_OBSERVE	1	/* decisions are made and counted, but not carried out */
 #define PC_MODE_ON	2
 
-/* Range of the configurable period; the resolution is the host's tick (1 to 10 ms). */
+/* Range of the configurable period. The policy may charge boosted time up to one host tick (1 to 10 ms) late (see budget.h). */
 #define PC_PERIOD_MIN_MS	10
 #define PC_PERIOD_MAX_MS	10000
-/* Largest value of pc_boost_config.penalty_max_periods that has an effect. */
+/* Upper limit of pc_boost_config.penalty_max_periods. Larger values count as this one. */
 #define PC_PENALTY_MAX_PERIODS	65536
 
-/* Configuration of one reason: whether it is enabled, its longest continuous grant, and the budget of one vCPU per period. */
+/* Configuration of one reason. */
 struct pc_reason_config {
 	u32 enabled;
 	u32 reserved;
 	u64 grant_max_ns;	/* longest running time of one grant; 0: no grant */
-	u64 budget_ns;		/* running time of one vCPU per period */
+	u64 budget_ns;		/* boosted running time of one vCPU per period */
 };
 
 /*
- * Configuration of one VM. The daemon writes it and BPF reads it; each field is
- * valid on its own. period_ns and cpu_kept_ns describe the host. The daemon
- * writes the same two values into the configuration of every VM, because all
- * VMs share the bucket of a CPU.
+ * Configuration of one VM. The daemon writes it and BPF reads it. Each field is
+ * valid independently of the other fields. period_ns and cpu_kept_ns describe
+ * the host. The daemon writes the same two values into the configuration of
+ * every VM, because all VMs share the bucket of a CPU.
  */
 struct pc_boost_config {
 	u32 mode;			/* PC_MODE_* */
@@ -45,7 +45,7 @@ struct pc_boost_config {
 	u32 reserved;
 	u64 period_ns;
 	u64 vcpu_budget_ns;		/* budget of one vCPU for all reasons together, per period */
-	u64 vm_budget_ns;		/* budget of all vCPUs together, or of the VMM's other threads together, per period */
+	u64 vm_budget_ns;		/* per period: budget of all vCPUs; in pc_boost_io_defaults(): of all other VMM threads */
 	u64 cpu_kept_ns;		/* time of each host CPU that is reserved for unboosted work, per period */
 	u64 actuation_min_ns;		/* shortest average time between two boosts of a vCPU: pc_boost_may_begin() */
 	struct pc_reason_config reason[PC_REASONS];
@@ -60,18 +60,18 @@ struct pc_bucket {
 /* State of one vCPU. Only policy functions write it. */
 struct pc_boost_state {
 	u8  boosted;			/* 0/1: the current decision */
-	u8  reasons;			/* mask of the reasons that hold */
+	u8  reasons;			/* mask of the reasons for which the vCPU is boosted */
 	u8  throttled;			/* 0/1 */
 	u8  throttle_cause;		/* PC_THROTTLE_* */
-	u32 strikes;			/* number of exhausted budgets in a row */
-	u8  charging;			/* 0/1: the vCPU runs, last_charge_ns is valid */
+	u32 strikes;			/* number of exhausted budgets that are not forgiven yet */
+	u8  charging;			/* 0/1: the vCPU runs, so last_charge_ns is valid */
 	u8  irq_wanted;			/* 0/1: last_irq_ns is valid */
 	u8  has_boosted;		/* 0/1: boosts_due_ns is valid */
 	u8  reserved[5];
 	u64 throttled_until_ns;
 	u64 grant_used_ns[PC_REASONS];	/* running time that the current grant has used */
 	u64 last_charge_ns;		/* start of the running time that is not charged yet */
-	u64 quiet_ns;			/* the boost certainly lasts for this much running time: pc_boost_is_quiet() */
+	u64 quiet_ns;			/* running time for which the boost is certain to last: pc_boost_is_quiet() */
 	u64 last_irq_ns;		/* when an interrupt was last raised for the vCPU, or the vCPU was last kicked */
 	u64 boosts_due_ns;		/* when the next boost is due at the average rate: pc_boost_may_begin() */
 	struct pc_bucket vcpu;
@@ -88,7 +88,7 @@ struct pc_boost_state {
 #define PC_THROTTLE_VM		3
 #define PC_THROTTLE_CPU		4	/* the boost budget of the host CPU; adds no strike */
 
-/* Events: a mask, because several events may be observed at once. */
+/* Events: a mask, because one observation may contain several events. */
 #define PC_EV_EXIT	(1u << 0)	/* VM exit of the running vCPU */
 #define PC_EV_PREEMPT	(1u << 1)	/* switched out while runnable */
 #define PC_EV_SLEEP	(1u << 2)	/* switched out to sleep (halt) */
@@ -134,7 +134,7 @@ struct pc_boost_decision {
 	u8 throttled;		/* a throttle begins with this decision */
 	u8 suppressed;		/* the actuation rate limit held back a boost */
 	u8 reserved[2];
-	u64 charged_ns;		/* boosted running time that this step charged */
+	u64 charged_ns;		/* boosted running time that this step has charged */
 };
 
 #endif

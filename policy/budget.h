@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Token buckets of running time. At the start of each period, a bucket is refilled
- * by its budget, but never above its budget. It may go into debt. The policy charges
- * boosted time at the next event, at worst one host tick late, so a vCPU may
- * overrun its budget. The debt carries the overrun into the following periods. So
- * in any n periods a bucket pays at most (n + 1) * budget plus ONE overrun,
- * however late each overrun was noticed.
+ * Token buckets of running time. At the start of each period, a bucket is refilled by
+ * its budget, but never above its budget. A bucket may go into debt. The policy
+ * charges boosted time at the next event, at worst one host tick late, so a vCPU may
+ * overrun its budget. The debt carries the overrun into the following periods. So in
+ * any n periods a bucket pays at most (n + 1) * budget plus ONE overrun, no matter how
+ * late each overrun is noticed.
  *
- * The buckets of a vCPU have one writer, the evaluator of the vCPU. The buckets
- * of a VM and of a CPU are shared between CPUs. The _shared functions use one
- * atomic add and let exactly one CPU refill a bucket in each period. One race is
- * tolerated: if another CPU charges the bucket after the refilling CPU has read the
- * bucket and before that CPU adds the refill, the refill is too small by that charge.
- * The guest loses this time; the host never loses any.
+ * The buckets of a vCPU have one writer at a time, because the policy steps of a vCPU (`pc_boost_step()`) are serialised. The
+ * buckets of a VM and of a CPU are shared between CPUs. The _shared functions use one atomic add and let exactly one CPU refill a
+ * bucket in each period. One race is tolerated: CPU A reads the bucket to compute a refill, and CPU B charges the bucket before CPU
+ * A adds the refill. The refill is then too small by the amount of this charge. The guest loses this time; the host never loses
+ * any.
  */
 #ifndef PARACORD_POLICY_BUDGET_H
 #define PARACORD_POLICY_BUDGET_H
@@ -22,8 +21,9 @@
 #define PC_INLINE static inline __attribute__((always_inline, unused))
 
 /*
- * Marks a function with a loop and many callers as global for BPF. The verifier checks a global function once, for any arguments,
- * but a static function again for each state of each caller. The pointer arguments of a global function may be NULL.
+ * For BPF, makes a function global. This pays off if the function has a loop and many callers. The verifier checks a global
+ * function once, for any arguments. It checks a static function again for each state of each caller. A global function must check
+ * its pointer arguments for NULL.
  */
 #ifdef __bpf__
 #define PC_VERIFIED_ALONE __attribute__((noinline))
@@ -41,8 +41,8 @@
 /* Largest budget. The budget of a VM may exceed the period: it is at most 4096 CPUs times the longest period. */
 #define PC_BUDGET_MAX_NS	(4096 * PC_PERIOD_MAX_NS)
 /*
- * Longest running time that is charged at once, and deepest debt. A tick ends a
- * boost within milliseconds, so a longer time means a corrupt time stamp.
+ * Longest running time that one step charges, and deepest debt. A tick ends a boost within milliseconds, so a longer time means a
+ * corrupt time stamp.
  */
 #define PC_DEBT_MAX_NS		(10 * PC_NSEC_PER_SEC)
 /* Largest number of periods that one refill covers: more than any debt needs. This limit keeps periods * budget within 63 bits. */
@@ -64,7 +64,7 @@ PC_INLINE u64 pc_max_u64(u64 a, u64 b)
 }
 
 /*
- * Time from since_ns to now_ns, modulo 2^64, because the counter may wrap. A
+ * Time from since_ns to now_ns, modulo 2^64, because time stamps may wrap. A
  * negative difference counts as 0, because the clocks of CPUs may differ a
  * little.
  */
@@ -80,7 +80,7 @@ PC_INLINE u64 pc_period_ns(const struct pc_boost_config *cfg)
 	return pc_max_u64(PC_PERIOD_MIN_NS, pc_min_u64(cfg->period_ns, PC_PERIOD_MAX_NS));
 }
 
-/* Clamps left_ns into [-PC_DEBT_MAX_NS, budget_ns]: the value may be garbage, or stem from a larger budget. */
+/* Clamps left_ns into [-PC_DEBT_MAX_NS, budget_ns]: the value may be garbage, or date from a time when the budget was larger. */
 PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 {
 	if (left_ns > (s64)budget_ns)
@@ -90,7 +90,10 @@ PC_INLINE s64 pc_bucket_clamp(s64 left_ns, u64 budget_ns)
 	return left_ns;
 }
 
-/* Start of the period that contains now_ns. A start_ns more than one period ahead is corrupt; a period then starts at now_ns. */
+/*
+ * Start of the period that contains now_ns. If start_ns is more than one period in the future, it is corrupt; a new period then
+ * starts at now_ns.
+ */
 PC_INLINE u64 pc_period_start(u64 start_ns, u64 period_ns, u64 now_ns)
 {
 	u64 past = pc_elapsed_ns(now_ns, start_ns);
@@ -144,8 +147,8 @@ PC_INLINE void pc_bucket_refill_shared(struct pc_bucket *b, u64 budget_ns, u64 p
 	s64 sane = pc_bucket_clamp(left, budget_ns);
 
 	/*
-	 * The two values differ only if the budget has shrunk, if the bucket held garbage, or if the debt exceeds its limit. The
-	 * store may lose a concurrent charge. This is tolerated, because these cases are rare.
+	 * `sane` and `left` differ only if the budget has shrunk, if the bucket held garbage, or if the debt exceeds its limit.
+	 * The store may lose a concurrent charge. This is tolerated, because these cases are rare.
 	 */
 	if (sane != left)
 		WRITE_ONCE(b->left_ns, sane);

@@ -4,10 +4,11 @@
  * the same time. The kernel lets one CPU of the core run its task and forces the other CPUs of the core idle, unless they have
  * a task with the same cookie.
  *
- * The tasks of a core's CPUs take turns by virtual time, as the tasks of one CPU do. Each CPU's run queue has a virtual time of
- * its own. The comparison therefore uses how far the virtual time of each task has advanced since the CPUs began to take turns,
- * as the kernel does (cfs_prio_less(), kernel/sched/fair.c). The virtual time of a task that waits for the core does not
- * advance, even while tasks with another cookie run from the same run queue.
+ * The tasks of a core's CPUs take turns by virtual time, as the tasks of one CPU do. But each CPU's run queue has a virtual time
+ * of its own, so the virtual times of two CPUs cannot be compared directly. As in the kernel (cfs_prio_less(),
+ * kernel/sched/fair.c), two tasks are compared by how far their virtual times have advanced since the CPUs began to take turns.
+ * The virtual time of a task that waits for the core does not advance, even while tasks with another cookie run from the same run
+ * queue.
  */
 #ifndef PARACORD_POLICY_CORE_H
 #define PARACORD_POLICY_CORE_H
@@ -15,8 +16,8 @@
 #include "fair.h"
 
 /*
- * If the tasks of two CPUs were not compared for this long, the CPUs did not have to take turns, and they start as equal at the
- * next comparison. The value exceeds two of the longest ticks, 10 ms each.
+ * If the tasks of two CPUs have not been compared for this long, the CPUs did not have to take turns. At the next comparison, the
+ * two CPUs start as equals. The value exceeds two ticks, even with the longest tick period, 10 ms.
  */
 #define PC_CORE_APART_NS	(24 * PC_NSEC_PER_MSEC)
 /*
@@ -27,19 +28,19 @@
 /* A turn on the core ends at the first tick after this time. */
 #define PC_CORE_TURN_NS		(5 * PC_NSEC_PER_MSEC)
 /*
- * The running task keeps the core until it is ahead of the waiting task by this much running time. Otherwise each comparison
- * would cause a switch.
+ * The running task keeps the core until it is ahead of the waiting task by this much running time. Without this margin, each
+ * comparison would cause a switch.
  */
 #define PC_CORE_LEAST_NS	(1 * PC_NSEC_PER_MSEC)
 
 struct pc_core {
 	u64 zero;		/* the advance of the CPU's tasks is measured from this virtual time */
-	u64 compared_ns;	/* when a task of this CPU was last compared */
+	u64 compared_ns;	/* when a task of this CPU was last compared with a task of another CPU */
 };
 
 /*
- * The advance with which a task is compared. `come`: how far the task has advanced. `other`: how far the task of the other CPU
- * has advanced. Return: `come`, but at most `most` behind `other`.
+ * The advance that counts for a task in a comparison. `come`: how far the task has advanced. `other`: how far the task of the
+ * other CPU has advanced. Return: `come`, but not less than `other` - `most`.
  */
 PC_INLINE u64 pc_core_beside(u64 come, u64 other, u64 most)
 {
@@ -47,9 +48,8 @@ PC_INLINE u64 pc_core_beside(u64 come, u64 other, u64 most)
 }
 
 /*
- * Whether a task runs after the task of another CPU of its core. `vtime`, `other_vtime`: virtual times of the two tasks up to
- * now, each in the run queue of its own CPU. However often a task sleeps, it is owed at most what the other task runs in one
- * turn.
+ * Whether a task must run after a task on another CPU of the same core. `vtime`, `other_vtime`: virtual times of the two tasks up
+ * to now, each in the run queue of its own CPU. However often a task sleeps, the other task owes it at most one turn.
  */
 PC_INLINE int pc_core_comes_after(struct pc_core *core, u64 vtime, u32 inverse, struct pc_core *other, u64 other_vtime,
 				  u32 other_inverse, u64 now)

@@ -4,18 +4,18 @@
  * (find_energy_efficient_cpu(), kernel/sched/fair.c), but uses sums of requests instead of maxima of clamps.
  *
  * In each performance domain, the candidate is the CPU with the least sum of requests among the CPUs where the task fits. The
- * domain whose energy grows the least wins. A task fits on a CPU if the CPU's sum, including the task, stays within the CPU's
- * capacity. Placement adds no headroom: requests already include it (perf.h), and a capped task needs none. All CPUs of a domain
- * run at the frequency that the largest sum in the domain requires.
+ * task goes to the domain whose energy grows the least. A task fits on a CPU if the CPU's sum, including the task, stays within
+ * the CPU's capacity. Placement adds no headroom: requests already include it (perf.h), and a capped task needs none. All CPUs of
+ * a domain run at the frequency that the largest sum in the domain requires.
  *
  * A task leaves its CPU if the move saves more than 1/16 of the task's cost on this CPU, or if the sum on another CPU of the same
- * domain is lower by more than half of the task's request. So equal tasks spread evenly and then stay. The kernel once required
- * a saving of 1/16 of all energy. Under that rule, if four of eight equal tasks are on small CPUs, the other four stay on large
- * CPUs.
+ * domain is lower by more than half of the task's request. So equal tasks spread evenly and then stay. The kernel once required a
+ * saving of 1/16 of the total energy. Under that rule, if four of eight equal tasks are on small CPUs, the other four stay on
+ * large CPUs.
  *
- * A task that fits nowhere is placed on the CPU with the most room. It leaves this CPU only for a CPU that has more room by more
- * than half of the task's request. If its CPU is too small for the task even when no other task is there, the task leaves for a
- * larger CPU that has more room by more than 1/8 of the task's request.
+ * The room on a CPU is the CPU's capacity minus its sum. A task that fits nowhere is placed on the CPU with the most room. Later,
+ * it moves to another CPU only if the room there is larger by more than half of the task's request. In one case, 1/8 of the request
+ * is enough: if the capacity of the task's current CPU is less than the request, and the other CPU has a larger capacity.
  */
 #ifndef PARACORD_POLICY_ENERGY_H
 #define PARACORD_POLICY_ENERGY_H
@@ -25,7 +25,7 @@
 
 #define PC_SAVING_SHIFT		4
 #define PC_EMPTIES_SHIFT	6
-/* A task leaves a CPU that is too small for it if a larger CPU has more room by more than 1/8 of the task's request. */
+/* A task whose request exceeds its CPU's capacity leaves for a larger CPU if the gain in room is more than 1/8 of the request. */
 #define PC_CRAMPED_SHIFT	3
 
 PC_INLINE void pc_place_begin(struct pc_place *place, u32 request, s32 prev)
@@ -123,8 +123,9 @@ PC_INLINE u64 pc_place_cost(const struct pc_domain *domain, const struct pc_doma
 }
 
 /*
- * Whether it saves energy to move the task and all tasks of the domain `there` to the domain `here`, and to spread them evenly.
- * Moving one task alone may cost more energy, because it raises the frequency of `here`, although moving all tasks saves energy.
+ * Whether energy is saved if the task and all tasks of the domain `there` move to the domain `here` and spread evenly over the CPUs
+ * of `here`. Even if moving all tasks saves energy, moving a single task may cost energy, because it raises the frequency of
+ * `here`.
  */
 PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struct pc_domain_load *on_here,
 				       const struct pc_domain *there, const struct pc_domain_load *on_there,
@@ -139,7 +140,7 @@ PC_VERIFIED_ALONE int pc_place_empties(const struct pc_domain *here, const struc
 	all = on_here->total + on_there->total + request;
 	cpus = pc_max_u32(on_here->cpus, 1);
 	peak = pc_max_u32(on_here->peak, (all + cpus - 1) / cpus);
-	/* The load of any CPU of `there` must fit on one CPU of `here`; otherwise a single task of that CPU might not fit. */
+	/* The load of the busiest CPU of `there` must fit on one CPU of `here`, because this load may come from a single task. */
 	if (on_here->best_cpu < 0 || peak > on_here->capacity || busiest > on_here->capacity)
 		return 0;
 	both = pc_domain_energy(here, on_here->peak, on_here->total) +
@@ -182,8 +183,9 @@ PC_INLINE u32 pc_place_domain(const struct pc_energy *model, const struct pc_pla
 }
 
 /*
- * Whether a task that fits nowhere stays on its CPU. A smaller gain in room is enough to leave a CPU that is too small for the
- * task even when no other task is there.
+ * Whether a task that fits nowhere stays on its CPU, or moves to the CPU with the most room. It moves only if the gain in room
+ * exceeds a threshold. The threshold is lower if the task's request exceeds the capacity of its CPU, and the CPU with the most
+ * room has a larger capacity.
  */
 PC_INLINE int pc_place_stays(const struct pc_place *place)
 {

@@ -10,7 +10,7 @@
 
 #define PC_DOMAINS_MAX	8	/* largest number of performance domains, which are sets of CPUs that share a frequency */
 #define PC_POINTS_MAX	32	/* largest number of frequencies of one domain */
-/* Tasks are placed only if the numbers of all CPUs are below this value, because each placement visits every CPU. */
+/* Energy-aware placement is used only if all CPU numbers are below this value, because each placement visits every CPU. */
 #define PC_PLACE_CPUS_MAX	64
 
 /* One frequency of a domain. The points of a domain are in ascending order. */
@@ -46,7 +46,7 @@ struct pc_place {
 	struct pc_domain_load domain[PC_DOMAINS_MAX];
 	u32 request;		/* request of the task, 0..1024 */
 	s32 prev;		/* the task's current CPU */
-	u32 prev_domain;	/* domain of prev; PC_DOMAINS_MAX: the task may not stay there */
+	u32 prev_domain;	/* domain of prev; PC_DOMAINS_MAX: the task may not stay on prev */
 	u32 prev_sum;
 	u32 prev_fits;		/* 0/1 */
 	s32 prev_room;

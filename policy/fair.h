@@ -9,8 +9,8 @@
  * to another run queue keeps its distance from the base, not its absolute virtual
  * time.
  *
- * The weights, with steps of 1.25 per nice level, are the kernel's
- * (sched_prio_to_weight, kernel/sched/core.c).
+ * The weights are the kernel's (sched_prio_to_weight, kernel/sched/core.c). They
+ * differ by a factor of 1.25 per nice level.
  */
 #ifndef PARACORD_POLICY_FAIR_H
 #define PARACORD_POLICY_FAIR_H
@@ -35,14 +35,14 @@
  */
 #define PC_FAIR_BASE_SLICE_NS	(700 * PC_NSEC_PER_USEC)
 /*
- * A task that has waited this long runs next, whatever its weight. Otherwise a task of nice 19 would wait for 24 s beside a task
- * of nice -20. The kernel ejects a scheduler that lets a runnable task wait for 30 s.
+ * A task that has waited this long runs next, whatever its weight. Without this limit, a task with nice 19 would wait for 24 s
+ * beside a task with nice -20. The kernel ejects a scheduler that lets a runnable task wait for 30 s.
  */
 #define PC_FAIR_WAIT_MAX_NS	(8 * PC_NSEC_PER_SEC)
 /*
- * Like PC_FAIR_WAIT_MAX_NS, for a task that was preempted in an RCU read-side critical section. The limit is shorter because
- * everything that waits for the grace period waits for this task. The kernel ejects a scheduler under which a grace period takes
- * 21 s.
+ * Like PC_FAIR_WAIT_MAX_NS, but for a task that was preempted in an RCU read-side critical section. The limit is shorter because
+ * the RCU grace period cannot end before this task has run, and other tasks may wait for the end of the grace period. The kernel
+ * ejects a scheduler under which a grace period takes 21 s.
  */
 #define PC_FAIR_READER_WAIT_MAX_NS	(2 * PC_NSEC_PER_SEC)
 /*
@@ -51,10 +51,13 @@
  * kernel's (preempt_sync(), sysctl_sched_migration_cost).
  */
 #define PC_FAIR_BATCH_NS	(500 * PC_NSEC_PER_USEC)
-/* Longest time that is charged at once: a longer one means a corrupt time stamp. Its product with any inverse is below 2^64. */
+/*
+ * Longest time that one charge covers. A longer time means a corrupt time stamp. The product of this time and any inverse is
+ * below 2^64.
+ */
 #define PC_FAIR_CHARGE_MAX_NS	(4 * PC_NSEC_PER_SEC)
 
-/* PC_INVERSE of a nice value, which is clamped to -20..19. */
+/* PC_INVERSE of the weight of a nice value. The nice value is clamped to -20..19. */
 PC_INLINE u32 pc_fair_inverse(s32 nice)
 {
 	static const u32 inverse[PC_NICE_LEVELS] = {
@@ -74,11 +77,11 @@ PC_INLINE u32 pc_fair_inverse(s32 nice)
 
 /*
  * The effective weight of a task in a control group is the task's weight times the group's weight, divided by the sum of the
- * weights of the runnable tasks and groups in the group. The same applies at each ancestor group. The kernel's hierarchy yields
- * the same shares (calc_group_shares()), but needs a run queue per group and CPU.
+ * weights of the runnable tasks and groups in the group. The same rule is applied at each ancestor group. The kernel's hierarchy
+ * yields the same shares (calc_group_shares()), but needs a run queue per group and CPU.
  *
- * A group's factor, scaled by 2^20, multiplies the inverse weights of the tasks in the group. A group of weight 100 (1024 on the
- * scale of task weights) with one task of nice 0 has the factor 1.
+ * A group's factor, scaled by 2^20, multiplies the inverse weights of the tasks in the group. If a group of weight 100 (1024 on
+ * the scale of task weights) contains one task with nice 0, the factor is 1.
  */
 #define PC_FACTOR_SHIFT		20
 #define PC_FACTOR_ONE		(1ull << PC_FACTOR_SHIFT)
@@ -119,13 +122,13 @@ PC_INLINE u32 pc_fair_weight(u32 inverse)
 	return inverse ? (u32)pc_min_u64((1ull << 32) / inverse, 0xffffffffu) : 0xffffffffu;
 }
 
-/* Virtual time by which a task with this inverse weight advances in a running time of ran_ns. */
+/* Virtual time by which a task with this inverse weight advances when it runs for ran_ns. */
 PC_INLINE u64 pc_fair_virtual(u64 ran_ns, u32 inverse)
 {
 	return pc_min_u64(ran_ns, PC_FAIR_CHARGE_MAX_NS) * inverse >> PC_INVERSE_SHIFT;
 }
 
-/* Whether virtual time `a` is before `b`. Virtual times wrap, so the sign of the difference tells their order. */
+/* Whether virtual time `a` is before `b`. Virtual times wrap, so the sign of their difference gives the order. */
 PC_INLINE int pc_fair_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
@@ -143,8 +146,8 @@ PC_INLINE u32 pc_fair_slice_ns(u32 cpus)
 }
 
 /*
- * Shortest turn. A turn is cut to this length if a task wakes that would have got this turn, had it been runnable when the turn
- * began.
+ * Shortest turn. A turn may begin while the task that should have had this turn is still asleep. If that task wakes up during the
+ * turn, the turn is cut to this length.
  */
 PC_INLINE u32 pc_fair_turn_min_ns(u32 slice_ns)
 {
@@ -152,18 +155,18 @@ PC_INLINE u32 pc_fair_turn_min_ns(u32 slice_ns)
 }
 
 /*
- * Running time that a new task owes in advance if turns end only at ticks. A task that exits never pays what it still owes, which
- * is at most one turn. The advance makes up for this.
+ * Running time that a new task owes from the start, if turns end only at ticks. A task that exits never pays what it still owes,
+ * which is at most one turn. The debt at the start makes up for this.
  */
 #define PC_FAIR_TICK_NS		(4 * PC_NSEC_PER_MSEC)
 
-/* Largest distance of a task ahead of the base of its run queue: 16 times the largest single charge. */
+/* Largest distance by which a task can be ahead of the base of its run queue: 16 times the largest single charge. */
 #define PC_FAIR_AHEAD_MAX	(1ull << 52)
 
 /*
  * Virtual time of a task that is enqueued on a run queue with this base. A task that slept is placed at most one slice behind the
- * base, so that sleep does not accumulate credit. If a task seems to be farther ahead than PC_FAIR_AHEAD_MAX, it has slept for so
- * long that the virtual time has wrapped; at the least weight, this takes a day.
+ * base, so that even a long sleep earns at most one slice of credit. If a task seems to be ahead by more than PC_FAIR_AHEAD_MAX, it
+ * has slept for so long that virtual time has wrapped. With tasks of the lowest weight, virtual time wraps after a day and a half.
  */
 PC_INLINE u64 pc_fair_place(u64 vtime, u64 base, u32 slice_ns)
 {
@@ -182,14 +185,14 @@ PC_INLINE u64 pc_fair_rescale(u64 vtime, u64 base, u32 before, u32 after)
 
 	if (before == after || !before || pc_fair_before(vtime, base))
 		return vtime;
-	/* The debt is limited to 4 s of running time, in units of 2^16 / 2^8 = 256 ns. */
+	/* The debt is computed in units of 2^16 / 2^8 = 256 ns of running time, and limited to 4 s. */
 	return base + (pc_min_u64((pc_min_u64(ahead, PC_FAIR_AHEAD_MAX) << 8) / before, 1ull << 24) * after >> 8);
 }
 
 /*
  * Virtual time of a task after it has run with a boost: at most one slice ahead of the base. Boosted time is already charged to
- * the budgets of boosts. Without this limit, it would also become a debt of seconds here, and the task would wait for that long
- * after its next wakeup without a boost.
+ * the boost budgets. Without this limit, boosted time could also become a debt of seconds here. The task would then wait for that
+ * long after its next wakeup without a boost.
  */
 PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
@@ -199,9 +202,9 @@ PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 }
 
 /*
- * Whether the target of a directed yield may run next, whatever its place in its run queue. It may if it is less than one slice
- * ahead of the base. So tasks that yield to each other get at most one slice more than their share. The kernel's own rule is
- * stricter: the target must be owed time.
+ * Whether the target of a directed yield may run next, whatever its position in its run queue. It may do so if it is less than
+ * one slice ahead of the base. So tasks that yield to each other get at most one slice more than their share. The kernel's own
+ * rule is stricter: the target must be owed time.
  */
 PC_INLINE int pc_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
@@ -215,9 +218,10 @@ PC_INLINE u64 pc_fair_move(u64 vtime, u64 from_base, u64 to_base)
 }
 
 /*
- * Whether a task that wakes preempts the running task, whose virtual time up to now is running_vtime. True if the running task
- * is ahead by more than the virtual time of one slice at the waking task's weight. With a smaller distance, tasks that wake each
- * other would switch all the time: with a third of a slice, hackbench took two to three times as long.
+ * Whether a task that wakes preempts the running task, whose virtual time up to now is running_vtime. True if the running task's
+ * virtual time is ahead of the waking task's by more than one slice, where the slice is converted to virtual time with the waking
+ * task's weight. With a smaller threshold, tasks that wake each other would switch all the time: with a third of a slice, hackbench
+ * took two to three times as long.
  */
 PC_INLINE int pc_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)
 {

@@ -14,8 +14,8 @@
 #define PC_PREEMPT_COUNT_IRQ	0x00ff0100u
 
 /*
- * preempt_count: the value at preempt_count_gpa; 0 if it was not read.
- * The idle task runs with preemption off, which is not a critical section.
+ * preempt_count: the value at preempt_count_gpa; 0 if it was not read. The idle task always runs with preemption off. This does
+ * not count as a critical section.
  */
 PC_INLINE struct pc_guest_view pc_guest_view_of(struct paracord_context context, u32 preempt_count,
 						u32 preempt_count_mask)

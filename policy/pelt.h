@@ -51,8 +51,8 @@ PC_INLINE u32 pc_pelt_average(const struct pc_pelt *pelt)
 }
 
 /*
- * Accounts the time since the last update as running or as not running.
- * Return: 1 if a period has ended; util_avg is updated then.
+ * Accounts the time since the last update as running or as not running. Return: 1 if a period has ended, so that util_avg was
+ * updated.
  */
 PC_INLINE int pc_pelt_update(struct pc_pelt *pelt, u64 now_ns, int running)
 {

@@ -10,7 +10,7 @@
 #define PC_CAPACITY		1024u
 
 struct pc_pelt {
-	u64 last_ns;		/* running time is accounted up to this time: a whole number of units after the first update */
+	u64 last_ns;		/* time up to which running time is accounted; advances in whole units */
 	u32 util_sum;		/* decayed sum of running time, in units times 1024 */
 	u32 util_avg;		/* utilisation at the end of the last period, 0..1024 */
 	u32 period_units;	/* units of the current period that have passed */

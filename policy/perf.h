@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Requests for performance. The frequency of a CPU follows the requests of its tasks.
- * Requests are kept apart from the CPU time that the tasks need.
+ * Performance requests. The frequency of a CPU follows the requests of its tasks. A
+ * task's request is separate from the CPU time that the task needs.
  *
  * Each task has two signals. Its demand (pelt.h) is the CPU time that it needs. Its
  * request is the demand plus headroom, within the task's clamps. The request of a CPU
  * is the sum of the contributions of its tasks. A runnable task contributes its
- * request. The contribution of a sleeping task decays as the task's demand does, so
- * that a task that sleeps and wakes often does not make the frequency jump. Under the
- * kernel's max aggregation of uclamp, such a task makes the frequency jump.
+ * request. The contribution of a sleeping task decays at the same rate as the task's
+ * demand. So a task that often sleeps and wakes does not make the frequency jump.
+ * With the kernel's max aggregation of uclamp values, such a task does make the
+ * frequency jump.
  *
- * A task that wakes after a long sleep starts once with the request that it had
- * before the sleep. This is the carry; the ondemand governor does the same for a CPU
- * (prev_load in dbs_update()). Without the carry, the request would be too low in the
- * first window, because the demand decays during the sleep. If the task is less busy
- * in a window than the carry assumes, the carry ends. So a small burst after a large
- * one does not keep the frequency high. If each large burst is followed by a small
- * one, the task gets no carry at all.
+ * After a burst of work and a long sleep, a task starts with the request that it had
+ * before the sleep. This start value is called the carry. The ondemand governor has
+ * the same mechanism for a CPU (prev_load in dbs_update()). Each burst allows one
+ * carry. Without the carry, the request would be too low in the first window
+ * (PC_CARRY_WINDOW_NS) after the sleep, because the demand decays during the sleep.
+ * If the task is less busy in a window than the carry assumes, the carry ends. So a
+ * small burst after a large one does not keep the frequency high. If each large burst
+ * is followed by a small one, the task gets no carry at all.
  */
 #ifndef PARACORD_POLICY_PERF_H
 #define PARACORD_POLICY_PERF_H
@@ -26,11 +28,11 @@
 #include "perf_types.h"
 
 /*
- * Length of a window. It stands for the sampling interval of a governor: dbs_update() carries the load from before a sleep over to
- * one such interval.
+ * Length of a window. It corresponds to the sampling interval of a governor: after a sleep, dbs_update() uses the load from
+ * before the sleep for one such interval.
  */
 #define PC_CARRY_WINDOW_NS	(10 * PC_NSEC_PER_MSEC)
-/* A sleep is long if it lasts for two windows, as in dbs_update() (drivers/cpufreq/cpufreq_governor.c). */
+/* A sleep is long if it lasts for at least two windows, as in dbs_update() (drivers/cpufreq/cpufreq_governor.c). */
 #define PC_CARRY_SLEEP_NS	(2 * PC_CARRY_WINDOW_NS)
 
 PC_INLINE u32 pc_min_u32(u32 a, u32 b)
@@ -43,10 +45,13 @@ PC_INLINE u32 pc_max_u32(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
-/* Headroom on top of a task's demand, as in schedutil. Without it, a busy CPU would never be asked for a higher frequency. */
-#define PC_HEADROOM_SHIFT	2	/* a quarter */
+/*
+ * Headroom on top of a task's demand, as in schedutil. Without headroom, a busy CPU would never get a request for a higher
+ * frequency.
+ */
+#define PC_HEADROOM_SHIFT	2	/* 25 % */
 
-/* Clamps of a task inside its control group: both clamps lie within the clamps of the group (uclamp_tg_restrict()). */
+/* Clamps of a task in a control group: min and max of the task, each limited to the group's range (uclamp_tg_restrict()). */
 PC_INLINE struct pc_clamp pc_clamp_within(struct pc_clamp task, struct pc_clamp group)
 {
 	struct pc_clamp both = {
@@ -57,7 +62,7 @@ PC_INLINE struct pc_clamp pc_clamp_within(struct pc_clamp task, struct pc_clamp 
 	return both;
 }
 
-/* Effective clamps of a group: at most the clamps of its parent (cpu_util_update_eff()). */
+/* Effective clamps of a group: min and max are each limited to the parent's value (cpu_util_update_eff()). */
 PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp parent)
 {
 	struct pc_clamp both = { .min = pc_min_u32(group.min, parent.min), .max = pc_min_u32(group.max, parent.max) };
@@ -66,10 +71,11 @@ PC_INLINE struct pc_clamp pc_clamp_under(struct pc_clamp group, struct pc_clamp 
 }
 
 /*
- * Clamps of a vCPU whose guest's governor makes requests (paracord_guest_line.perf_request and .perf_limit; any values). The
- * request raises the floor, but never above the cap that the host has set, `host.max`. The limit lowers the cap, but never below
- * the floor that the host has granted, `host.min`. A limit of 0 means no limit. A request above the guest's own limit is reduced
- * to this limit. The request includes the governor's headroom already, so the floor gets no headroom on top.
+ * Clamps of a vCPU whose guest's governor makes requests (paracord_guest_line.perf_request and .perf_limit, both of which may
+ * have any value). The request raises the floor, but never above the cap that the host has set, `host.max`. The limit lowers the
+ * cap, but never below the floor that the host has granted, `host.min`. A limit of 0 means no limit. A request above the guest's
+ * own limit is reduced to this limit. The guest's governor has already added headroom to its request, so no more headroom is
+ * added to the floor.
  */
 PC_INLINE struct pc_clamp pc_clamp_guest(struct pc_clamp host, u32 request, u32 limit)
 {
@@ -81,7 +87,7 @@ PC_INLINE struct pc_clamp pc_clamp_guest(struct pc_clamp host, u32 request, u32 
 	return both;
 }
 
-/* Whether a request or limit has changed enough to tell the daemon: by 1/16 of the scale, or from or to 0. */
+/* Whether a request or limit has changed so much that the daemon must be told: by at least 1/16 of the scale, or from or to 0. */
 PC_INLINE int pc_request_moved(u32 told, u32 now)
 {
 	return told == now ? 0 : !told || !now ||
@@ -110,8 +116,8 @@ PC_INLINE u32 pc_perf_decayed(u32 contribution, u64 slept_ns)
 
 /*
  * Ends the current window if it is long enough. A busy window confirms a burst. Without a carry, the window is busy if the task
- * ran for at least half of it. While a carry is active, the window is busy only if the task ran for at least the fraction given
- * by carry_level; if not, the carry ends.
+ * ran for at least half of it. While a carry is active, the window is busy if the task ran for at least carry_level / 1024 of it.
+ * If the window is not busy, the carry ends.
  */
 PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 {
@@ -133,7 +139,7 @@ PC_INLINE void pc_carry_window(struct pc_perf_task *t, u64 now_ns)
 /*
  * The task's current request: its demand plus headroom, within its clamps. If the task is a vCPU and its guest's governor makes
  * requests, the governor's request replaces the demand. The governor knows what the guest's tasks need, including their bursts.
- * The demand of the vCPU thread also includes what it costs the host to run the VM.
+ * In contrast, the demand of the vCPU thread also includes the host's cost of running the VM.
  */
 PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clamp)
 {
@@ -147,7 +153,7 @@ PC_INLINE u32 pc_perf_request(const struct pc_perf_task *t, struct pc_clamp clam
 	return pc_clamped(wanted, clamp);
 }
 
-/* Sets the task's contribution to the CPU's sum to its request. */
+/* Sets the task's contribution to `request`, and updates the CPU's sum of runnable tasks. */
 PC_INLINE void pc_perf_contribute(struct pc_perf_cpu *cpu, struct pc_perf_task *t, u32 request)
 {
 	cpu->runnable = cpu->runnable - pc_min_u32(cpu->runnable, t->contribution) + request;
@@ -164,7 +170,7 @@ PC_INLINE void pc_perf_decay_sleeping(struct pc_perf_cpu *cpu, u64 now_ns)
 	cpu->sleeping_ns += periods * PC_PELT_PERIOD_NS;
 }
 
-/* Sets a new task's demand to half of the capacity that its CPU has left, as in the kernel (post_init_entity_util_avg()). */
+/* Sets a new task's demand to half of the spare capacity of its CPU, as in the kernel (post_init_entity_util_avg()). */
 PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, u64 now_ns)
 {
 	u32 util = (PC_CAPACITY - pc_min_u32(cpu->runnable, PC_CAPACITY)) / 2;
@@ -175,8 +181,8 @@ PC_INLINE void pc_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task 
 }
 
 /*
- * Converts the time stamps of a task that came from another CPU, because the clocks of the two CPUs differ. On this CPU's clock,
- * the task was last accounted elapsed_ns before now_ns.
+ * Converts the time stamps of a task that has migrated from another CPU, because the clocks of the two CPUs differ. The task was
+ * last accounted elapsed_ns ago. now_ns is the current time on the new CPU's clock.
  */
 PC_INLINE void pc_perf_rebase(struct pc_perf_task *t, u64 elapsed_ns, u64 now_ns)
 {
@@ -203,8 +209,8 @@ PC_INLINE void pc_perf_take(struct pc_perf_cpu *home, u64 part, u64 now_ns)
 }
 
 /*
- * Makes a task runnable on a CPU. Before this call, the caller must have removed the contribution of the sleeping task with
- * pc_perf_take(). `carry`: 0/1, whether carries are enabled.
+ * Makes a task runnable on a CPU. The caller must first remove the contribution of the sleeping task: pc_perf_take(). `carry`:
+ * 0/1, whether carries are enabled.
  */
 PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, int carry,
 			    u64 now_ns)
@@ -218,7 +224,7 @@ PC_INLINE void pc_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_task *t, str
 	t->carry_due = carry && t->carry_armed && slept_ns >= PC_CARRY_SLEEP_NS;
 	if (t->carry_due)
 		t->carry_armed = 0;
-	/* After a wasted carry, the task gets no carry until a wakeup shows that a carry would have been right. */
+	/* After a wasted carry, the task gets no carry until it runs a burst after a wakeup at which a carry was due. */
 	t->carry_in_force = t->carry_due && !t->carry_wasted;
 	t->window_start_ns = now_ns;
 	t->window_ran_ns = 0;
@@ -238,16 +244,16 @@ PC_INLINE void pc_perf_account(struct pc_perf_cpu *cpu, struct pc_perf_task *t, 
 	pc_perf_contribute(cpu, t, pc_perf_request(t, clamp));
 }
 
-/* Removes a task's contribution from the CPU's sum of runnable tasks at once, for example because the task migrates. */
+/* Removes a task's contribution from the CPU's sum of runnable tasks without any decay, for example when the task migrates. */
 PC_INLINE void pc_perf_leave(struct pc_perf_cpu *cpu, u32 contribution)
 {
 	cpu->runnable -= pc_min_u32(cpu->runnable, contribution);
 }
 
 /*
- * Moves the contribution of a task that goes to sleep to the CPU's sum of sleeping tasks, where the contribution decays. A
- * confirmed burst arms the next carry. If the task ran only briefly, its contribution is the request that it needed, not the carry
- * that it started with.
+ * Called when a task goes to sleep. Moves its contribution to the CPU's sum of sleeping tasks, where the contribution decays. If
+ * the task had a busy window since it woke (pc_carry_window()), the task may start with a carry after its next long sleep. If the
+ * task started with a carry but had no busy window, its contribution is its request without the carry.
  */
 PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, struct pc_clamp clamp, u64 now_ns)
 {
@@ -263,7 +269,7 @@ PC_INLINE void pc_perf_sleep(struct pc_perf_cpu *cpu, struct pc_perf_task *t, st
 	t->slept_ns = now_ns | 1;
 	if (t->carry_due)
 		t->carry_wasted = !t->confirmed;
-	/* A run without a confirmed burst arms no carry. A carry that was armed earlier stays armed if no wakeup has used it. */
+	/* Without a busy window, do not set carry_armed. If carry_armed was set earlier and no wakeup has used it, it stays set. */
 	if (t->confirmed) {
 		t->carry_armed = 1;
 		t->carry_level = t->contribution;
@@ -285,15 +291,16 @@ PC_INLINE u32 pc_perf_cpu_request(struct pc_perf_cpu *cpu, u32 pressure, u64 now
 }
 
 /*
- * Time for which a request is held after it was last needed. The request falls at the latest after twice this time. The value is
- * one frame at 60 Hz, which is the longest period of tasks for which a person waits.
+ * Shortest time for which a request is held after it was last needed. The longest time is twice this value. The value is one
+ * frame at 60 Hz, which is the longest period of any task that a person waits for.
  */
 #define PC_HOLD_NS	(17 * PC_NSEC_PER_MSEC)
 
 /*
- * Return: the largest request of the current and of the previous window. Unlike the request itself, this maximum has no ripple. The utilisation of a task that runs
- * for 4 ms of every 10 ms rises and falls by a tenth in each cycle. Without this function, the CPU would change its frequency at
- * every wakeup if a frequency step lay within this tenth.
+ * Return: the largest request in the current and the previous hold window (PC_HOLD_NS). Unlike the request itself, this maximum has
+ * no ripple. For example, the utilisation of a task that runs for 4 ms of every 10 ms rises and falls by a tenth in each cycle.
+ * Without this function, a threshold between two frequencies that lies within this ripple would make the CPU change its frequency
+ * at every wakeup.
  */
 PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 {
@@ -309,10 +316,10 @@ PC_INLINE u32 pc_perf_hold(struct pc_perf_cpu *cpu, u32 request, u64 now_ns)
 }
 
 /*
- * Time that a task is charged for running for ran_ns on a CPU where other tasks wait. If the CPU is faster than the task's cap,
- * the task is charged the time that its work would have taken at the speed of the cap. Fairness then gives the rest of the CPU
- * to the other tasks. `speed`: the CPU's capacity at its current frequency, 0..1024. At most PC_FAIR_CHARGE_MAX_NS of running
- * time are charged at once.
+ * Time charged to a capped task that has run for ran_ns on a CPU where other tasks wait. If the CPU is faster than the task's
+ * cap, the charge is the time that the same work would have taken at the speed of the cap. Fairness then gives the rest of the
+ * CPU time to the other tasks. `speed`: the CPU's capacity at its current frequency, 0..1024. One call counts at most
+ * PC_FAIR_CHARGE_MAX_NS of running time.
  */
 PC_INLINE u64 pc_perf_capped_ns(u64 ran_ns, u32 speed, u32 cap)
 {

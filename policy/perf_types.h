@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* State of the performance policy (perf.h). Utilisation and requests are 0..1024, on the scale of the largest CPU. */
+/* State of the performance policy (perf.h). Utilisation and requests are in 0..1024; 1024 is the capacity of the largest CPU. */
 #ifndef PARACORD_POLICY_PERF_TYPES_H
 #define PARACORD_POLICY_PERF_TYPES_H
 
@@ -14,16 +14,16 @@ struct pc_clamp {
 /* State of one task. */
 struct pc_perf_task {
 	struct pc_pelt demand;		/* demand for CPU time, unclamped */
-	u32 contribution;		/* the task's contribution to its CPU's sum: to `runnable`, or, decaying, to `sleeping` */
+	u32 contribution;		/* what the task adds to its CPU's `runnable`, or, while it sleeps, to `sleeping` */
 	u32 carry_level;		/* request at the end of the last burst */
-	u64 slept_ns;			/* start of the sleep (`contribution` dates from then); 0: the task is runnable */
+	u64 slept_ns;			/* start of the sleep, when `contribution` was last set; 0: the task is runnable */
 	u64 window_start_ns;		/* start of the window in which the carry is checked */
 	u64 window_ran_ns;		/* the task's running time in this window */
 	u8 carry_armed;			/* 0/1: the wakeup from the next long sleep may use carry_level */
 	u8 carry_in_force;		/* 0/1: carry_level is a lower bound of the request */
 	u8 carry_due;			/* 0/1: the task woke from a long sleep after a burst */
 	u8 carry_wasted;		/* 0/1: no burst followed the last wakeup that set carry_due */
-	u8 confirmed;			/* 0/1: a window since the wakeup was busy enough */
+	u8 confirmed;			/* 0/1: since the wakeup, at least one window was busy: pc_carry_window() */
 	u8 asked;			/* 0/1: the task is a vCPU, and clamp.min is the request of its guest's governor */
 	u8 reserved[2];
 };

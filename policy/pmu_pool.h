@@ -8,8 +8,8 @@
  * has more events than counters: perf then rotates the events, and an event returns on another counter. KVM's own reuse remembers
  * only a counter's last event, so it does not help when perf rotates events.
  *
- * An open event costs time at each context switch of the thread, so unused events are closed. The last open event is never
- * closed, because opening an event on a host without any other event costs milliseconds: the kernel then patches its code.
+ * An open event costs time at each context switch of the thread, so unused events are closed. The last remaining event is never
+ * closed: on a host without any other event, opening an event costs milliseconds, because the kernel then patches its code.
  *
  * The caller carries out the decisions. The state of the pool assumes that each decision succeeds. If an event could not be
  * opened, the caller calls pc_pmu_drop(). Keys and counter numbers come from the guest: any values are safe.
@@ -21,9 +21,10 @@
 #include "pmu_pool_types.h"
 
 /*
- * An event is closed once it has been idle for more than this many slices. The kernel rotates events every 4 ms or more often
- * (perf_pmu_register()), so with twenty events on four counters, an event returns after 64 ms. With a release after one idle
- * slice, as in KVM (kvm_pmu_cleanup()), the rotation would close each event and open it again.
+ * An event is closed once it has been idle for more than this many slices. By default, the guest's kernel rotates events once per
+ * tick (PERF_CPU_HRTIMER), that is, every 4 ms with 250 ticks per second. With twenty events on four counters, an event then
+ * returns after 64 ms. If events were closed after one idle slice, as in KVM (kvm_pmu_cleanup()), the rotation would close and
+ * reopen each event.
  */
 #define PC_PMU_RELEASE_SLICES	8
 
@@ -31,11 +32,14 @@
 #define PC_PMU_PERIOD_NS	(100 * PC_NSEC_PER_MSEC)
 #define PC_PMU_PERIODS_PER_SEC	(PC_NSEC_PER_SEC / PC_PMU_PERIOD_NS)
 /*
- * Number of events that a VM may open per second. When perf starts in the guest, the VM may open a few events, if no open event
- * has the same key. Only a loop opens more than this number.
+ * Number of events that a VM may open per second. When perf starts in the guest, it causes only a few openings, one for each
+ * event whose key no open event has. Only a loop in the guest causes more than this number.
  */
 #define PC_PMU_OPENS_PER_SEC	1000
-/* Time that a VM may spend in system calls: 1/20 of a CPU. Two vCPUs that rotate their events at 1 kHz need 1/100 of a CPU. */
+/*
+ * Time per second that system calls on behalf of a VM may take: 1/20 of a CPU. Two vCPUs that rotate their events at 1 kHz need
+ * 1/100 of a CPU.
+ */
 #define PC_PMU_CALLS_NS_PER_SEC	(50 * PC_NSEC_PER_MSEC)
 
 PC_INLINE int pc_pmu_same_key(const struct pc_pmu_key *a, const struct pc_pmu_key *b)
@@ -207,8 +211,8 @@ PC_VERIFIED_ALONE u32 pc_pmu_age(struct pc_pmu_event *e, u32 release_slices)
 }
 
 /*
- * Ages all events. Called at the end of a slice: the thread was switched out and in again, or PC_PMU_SLICE_NS have passed. Return:
- * mask of the events to close. The mask never contains the last open event.
+ * Ages all events. Called at the end of a slice, that is, after the thread was switched out and in again, or after PC_PMU_SLICE_NS.
+ * Return: mask of the events to close. If any event is open, at least one stays open.
  */
 PC_INLINE u32 pc_pmu_end_slice(struct pc_pmu_pool *pool)
 {

@@ -8,10 +8,10 @@
 
 #include "boost_types.h"
 
-#define PC_PMU_COUNTERS	16	/* number of counters per vCPU: perf in the guest may count this many events at once */
-#define PC_PMU_EVENTS	32	/* number of host events per vCPU: each is a bit of a mask and a file descriptor */
+#define PC_PMU_COUNTERS	16	/* number of counters per vCPU: perf in the guest may count this many events at the same time */
+#define PC_PMU_EVENTS	32	/* largest number of host events per vCPU; each event has a bit in a mask and a file descriptor */
 
-/* Length of a slice if the thread is not switched out. */
+/* Idle events age in slices. This is the longest slice. A slice also ends when the vCPU thread is switched out and in again. */
 #define PC_PMU_SLICE_NS	10000000
 
 /* The attributes by which perf distinguishes events. */
@@ -28,8 +28,8 @@ struct pc_pmu_key {
 
 struct pc_pmu_event {
 	struct pc_pmu_key key;
-	u64 turn;		/* pc_pmu_pool.turn when a counter last took the event or gave it back */
-	u32 idle_slices;	/* number of slices that have ended since a counter held the event */
+	u64 turn;		/* value of pc_pmu_pool.turn when a counter last took the event or gave it back */
+	u32 idle_slices;	/* number of slices that have ended since a counter last held the event */
 	u8 open;		/* 0/1 */
 	u8 counter;		/* 1 + index of the counter that holds the event; 0: none */
 	u8 had_by;		/* 1 + index of the counter that held the event last */
@@ -37,7 +37,7 @@ struct pc_pmu_event {
 };
 
 /* Modes. PC_PMU_LAST and PC_PMU_RECREATE exist for comparison in measurements. */
-#define PC_PMU_KEYED	0	/* any counter may reuse any event that has its key */
+#define PC_PMU_KEYED	0	/* a counter may reuse any event that has the requested key */
 #define PC_PMU_LAST	1	/* a counter may reuse only its own last event, as in KVM */
 #define PC_PMU_RECREATE	2	/* an event is closed when a counter gives it back */
 
@@ -52,7 +52,7 @@ struct pc_pmu_pool {
 /* Decisions. */
 #define PC_PMU_NOTHING	0	/* the counter is refused, or there is nothing to do */
 #define PC_PMU_USE	1	/* the event is open and paused: set its period and enable it */
-#define PC_PMU_OPEN	2	/* the place is free: open an event there */
+#define PC_PMU_OPEN	2	/* the event's place in the pool is free: open an event there */
 #define PC_PMU_REPLACE	3	/* close the event in this place, then open one there */
 #define PC_PMU_PAUSE	4	/* disable the event; it stays open */
 #define PC_PMU_CLOSE	5
@@ -60,7 +60,7 @@ struct pc_pmu_pool {
 /* Why a counter is refused. */
 #define PC_PMU_NO_SUCH_COUNTER	1
 #define PC_PMU_BUSY		2	/* the counter holds an event with another key: give it back first */
-#define PC_PMU_NO_PLACE		3	/* counters hold all events */
+#define PC_PMU_NO_PLACE		3	/* every event of the pool is held by a counter */
 #define PC_PMU_NO_BUDGET	4	/* the VM's budget is used up until the next budget period */
 
 struct pc_pmu_decision {

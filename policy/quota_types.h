@@ -12,10 +12,10 @@ struct pc_quota {
 	s64 left_ns;		/* runtime in the pool; below 0: debt */
 	u64 period_at_ns;	/* start of the current period, CLOCK_MONOTONIC */
 	u32 above;		/* index of the nearest ancestor group with a quota; 0: none */
-	u32 generation;		/* number of groups that have used this record; a portion of an earlier group is void */
+	u32 generation;		/* incremented for each group that uses this record; portions of earlier groups are void */
 	s32 parked;		/* number of tasks that wait for runtime */
 	u32 reserved;
-	u64 look_ns;		/* when the scheduler next looks at the parked tasks; the structure fills a cache line */
+	u64 look_ns;		/* when the scheduler next checks the parked tasks (the structure fills a cache line) */
 };
 
 /* Part of a control group's quota that is left for boosts by actuator rt, which makes threads real-time (policy/reserve.h). */

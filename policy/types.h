@@ -12,7 +12,10 @@ typedef int32_t s32;
 typedef int64_t s64;
 #endif
 
-/* One access of the width that the variable has, which the compiler neither splits nor repeats, as in the kernel. */
+/*
+ * Each macro makes one access of the variable's full width, as in the kernel. The compiler neither splits nor repeats this
+ * access.
+ */
 #define READ_ONCE(x)		(*(const volatile __typeof__(x) *)&(x))
 #define WRITE_ONCE(x, value)	(*(volatile __typeof__(x) *)&(x) = (value))
 #endif

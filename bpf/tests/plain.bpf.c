@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shows what sched_ext itself costs. This is a minimal scheduler that divides CPU time by weight, with one queue in the order of
- * virtual time. It has only the operations that such a scheduler needs; the kernel's core does the rest. Only the lab's scenario
- * `scheduler` uses this scheduler, to compare it with paracord's scheduler and the kernel's fair class.
+ * Shows what sched_ext itself costs. This is a minimal scheduler that divides CPU time in proportion to weight. It has one queue,
+ * ordered by virtual time. It implements only the operations that such a scheduler needs. The sched_ext core in the kernel does
+ * everything else. Only the lab's scenario `scheduler` uses this scheduler, to compare it with paracord's scheduler and the
+ * kernel's fair class.
  */
 #include "../kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -73,7 +74,10 @@ int BPF_PROG(plain_stopping, struct task_struct *p, bool runnable)
 SEC("struct_ops.s/plain_init")
 int BPF_PROG(plain_init)
 {
-	/* describes_cpumask() is called because functions in scx.h take a pointer to a structure that no other code here uses. */
+	/*
+	 * Functions in scx.h take a pointer to struct cpumask, but no other code here uses this structure. The call of
+	 * describes_cpumask() makes the compiler emit BTF for the structure.
+	 */
 	return describes_cpumask() ? scx_bpf_create_dsq(SHARED, -1) : 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles policy/*.h for the machine that builds, not for BPF.
+//! Compiles policy/*.h to native code, not to BPF.
 
 fn main() {
     for path in ["../../policy", "../../abi", "native"] {
@@ -23,7 +23,7 @@ fn main() {
     if std::env::var("PROFILE").as_deref() == Ok("debug") {
         build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");
     }
-    // cargo-fuzz needs coverage of the C code, because the C code is tested.
+    // cargo-fuzz needs coverage of the C code, because the C code is what it tests.
     if std::env::var_os("CARGO_CFG_FUZZING").is_some() {
         build.compiler("clang").flag("-fsanitize=fuzzer-no-link");
     }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Makes the Rust mirrors of the C headers, the only places with layouts:
-//! `cargo run -p paracord-abi-generate`. A crate of its own, so that it builds
-//! when a mirror does not fit the rest of its crate.
+//! Generates the Rust mirrors of the C headers: `cargo run -p paracord-abi-generate`. Only the C
+//! headers define layouts. The generator is a crate of its own, so that it still builds if a mirror
+//! does not fit the rest of the mirror's crate.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 
-/// One checked-in mirror of headers; paths from the repository's root.
+/// One checked-in mirror of some headers. Paths are relative to the repository's root.
 struct Mirror {
     headers: &'static [&'static str],
     output: &'static str,
     license: &'static str,
     items: &'static [&'static str],
-    /// Plain data that programs compare, print and build piece by piece.
+    /// Whether the types derive traits. Programs need these traits to compare and print the types,
+    /// and to build them piece by piece.
     derives: bool,
 }
 
@@ -24,7 +25,7 @@ const MIRRORS: [Mirror; 2] = [
         items: &["paracord_.*", "PARACORD_.*"],
         derives: false,
     },
-    // Includes policy/boost_types.h.
+    // bpf/sensor_shared.h includes policy/boost_types.h.
     Mirror {
         headers: &["bpf/sensor_shared.h", "policy/pmu_pool_types.h"],
         output: "crates/policy/src/generated.rs",
@@ -38,7 +39,7 @@ fn from_root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// The mirror as the headers say now.
+/// Generates the mirror from the current headers.
 fn generate(mirror: &Mirror) -> String {
     let headers = mirror.headers.join(", ");
     let mut builder = bindgen::Builder::default()

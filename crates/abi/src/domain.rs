@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Performance domains: what the host's CPUs can do, for the guest's cpufreq driver.
+//! Performance domains: the capacities and frequencies of the host's CPUs, for the guest's cpufreq
+//! driver.
 
 use core::mem::{offset_of, size_of};
 
@@ -8,7 +9,7 @@ use crate::{read_field, write_field};
 
 /// Size of a domain.
 pub const DOMAIN_BYTES: usize = layout::PARACORD_DOMAIN_STRIDE_BYTES as usize;
-/// Highest value of every scale.
+/// Highest value on every scale.
 const SCALE: u16 = layout::PARACORD_SCALE as u16;
 const LEVELS: usize = layout::PARACORD_LEVELS_MAX as usize;
 
@@ -46,14 +47,14 @@ pub enum DomainError {
     },
 }
 
-/// A domain that was checked.
+/// A checked domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// Highest frequency in kHz, not 0.
     pub max_khz: u32,
     /// Capacity at the highest frequency, 1..=1024.
     pub capacity: u16,
-    /// All CPUs of the domain have the same frequency.
+    /// Whether all CPUs of the domain share one frequency.
     pub shared: bool,
     /// Frequencies relative to the highest, 1..=1024, rising strictly; the last is 1024.
     pub levels: Vec<u16>,
@@ -135,12 +136,12 @@ impl Domain {
         .checked()
     }
 
-    /// The bytes of the domain, with table number 0.
+    /// The bytes of the domain, with table ID 0.
     pub fn to_bytes(&self) -> [u8; DOMAIN_BYTES] {
         self.in_table(0)
     }
 
-    /// The bytes of the domain, as they are in a region. `table`: [`table_id`].
+    /// The bytes of the domain, as they are in a region. `table`: the ID from [`table_id`].
     pub fn in_table(&self, table: u32) -> [u8; DOMAIN_BYTES] {
         let mut bytes = [0u8; DOMAIN_BYTES];
         let flags = if self.shared { layout::PARACORD_DOMAIN_SHARED } else { 0 };
@@ -158,13 +159,13 @@ impl Domain {
     }
 }
 
-/// The table to which a copied domain belongs; 0: it was written before ABI 1.5.
+/// The ID of the table to which a copied domain belongs; 0: the domain was written before ABI 1.5.
 pub fn table_of(copy: &[u8; DOMAIN_BYTES]) -> u32 {
     read_field!(copy, u32, paracord_domain, table)
 }
 
-/// Number of a table, which tells a guest whether the domains have changed: a hash (FNV-1a) of the
-/// domains. 0: there are no domains.
+/// The ID of a table: a hash (FNV-1a) of its domains, which shows a guest whether the domains have
+/// changed. 0: there are no domains.
 pub fn table_id(domains: &[Domain]) -> u32 {
     const BASIS: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;

@@ -8,8 +8,8 @@ use crate::{LINE_BYTES, read_field, write_field};
 /// Size of the header that this version knows.
 pub const HEADER_BYTES: usize = layout::PARACORD_HEADER_BYTES as usize;
 
-/// Why a region is refused. There is one case per reason, and each contains the value that was
-/// found.
+/// Why a region is refused. There is one variant per reason, and each variant contains the value
+/// that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AbiError {
     /// There are too few bytes for a header.
@@ -44,7 +44,7 @@ pub enum AbiError {
         /// Size of the file or mapping.
         mapped: u64,
     },
-    /// No slot, or more than any reader accepts.
+    /// No slots, or more slots than any reader accepts.
     #[error("{found} slots, allowed are 1 to {}", layout::PARACORD_SLOTS_MAX)]
     SlotCount {
         /// Declared number of slots.
@@ -120,7 +120,7 @@ pub enum AbiError {
     },
 }
 
-/// Where the parts of a region are. The header of the region was checked.
+/// Where the parts of a region are, according to its checked header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionLayout {
     /// Size of the whole region.
@@ -251,7 +251,7 @@ fn domain_table(header: &[u8; HEADER_BYTES], slots: u32) -> Result<(u32, u16, u1
     Ok((offset, stride, count))
 }
 
-/// The declaration of the guest's driver, checked.
+/// The checked declaration of the guest's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestDriver {
     /// The features (`PARACORD_F_*`) that the guest has accepted and the host offers.
@@ -263,7 +263,7 @@ pub struct GuestDriver {
 }
 
 impl GuestDriver {
-    /// Checks the guest's half of a copied header; `None` if there is no driver.
+    /// Checks the guest line of a copied header. Returns `None` if the guest has no driver.
     ///
     /// # Errors
     /// [`AbiError::TooSmall`], [`AbiError::GuestMajor`], [`AbiError::GuestLineBytes`].
@@ -342,7 +342,7 @@ pub fn new_region(
     Ok(bytes)
 }
 
-/// Names of the features in a mask, for messages. Unknown bits are left out.
+/// Names of the features in a mask, for messages. Unknown bits are ignored.
 pub fn feature_names(mask: u32) -> Vec<&'static str> {
     const NAMES: [(u32, &str); 7] = [
         (layout::PARACORD_F_BOOST, "boost"),

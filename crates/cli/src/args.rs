@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arguments that several commands have. The other arguments of a command are in its own file.
+//! Arguments that several commands share. All other arguments are in the file of their command.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub struct Query {
 pub struct SnapshotSource {
     #[command(flatten)]
     pub target: Target,
-    /// Read the state from a file that `status --json` wrote, and not from the daemon
+    /// Read the state from a file that `status --json` has written, instead of from the daemon
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     pub from: Option<PathBuf>,
 }
@@ -41,11 +41,11 @@ pub struct SnapshotSource {
 /// A mode on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ModeWord {
-    /// Decide and act.
+    /// Make decisions and carry them out.
     On,
-    /// Decide and count.
+    /// Make and count decisions, but do not carry them out.
     Observe,
-    /// Neither decide nor act.
+    /// Make no decisions.
     Off,
 }
 

@@ -19,8 +19,8 @@ pub struct AttachArgs {
     /// Number of vCPUs of the VM, including hot-pluggable vCPUs
     #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
     pub vcpus: u32,
-    /// Add interrupts from the daemon, which the guest needs in order to sample with counters. QEMU
-    /// then starts only while the daemon runs
+    /// Use a device that has interrupts, which the guest needs for sampling with perf. QEMU then
+    /// starts only while the daemon runs
     #[arg(long)]
     pub counters: bool,
     #[command(flatten)]
@@ -39,12 +39,12 @@ fn options(args: &AttachArgs) -> Result<[(&'static str, String); 2], Failure> {
     }
     let (path, bytes) =
         (config.region_dir.join(&args.name), paracord_abi::region_bytes(args.vcpus));
-    // With prealloc all pages are present in the VMM. The host does not read absent pages.
+    // With prealloc, all pages are present in the VMM. (The host does not read absent pages.)
     let backend = format!(
         "memory-backend-file,id=paracord,mem-path={},size={bytes},share=on,prealloc=on",
         path.display()
     );
-    // With `master=on`, the device does not keep the VM from being migrated.
+    // With `master=on`, the device does not prevent migration of the VM.
     Ok([("-object", backend), ("-device", "ivshmem-plain,memdev=paracord,master=on".to_owned())])
 }
 

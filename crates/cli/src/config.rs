@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads the configuration, and `paracord config`.
+//! Reading the configuration, and the command `paracord config`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub fn load_config(file: Option<&Path>) -> Result<Config, Failure> {
 }
 
 /// Describes, in one line, the first placement in the configuration that this host cannot carry
-/// out. The configuration is in the file that [`load_config`] reads.
+/// out. This function reads the same file as [`load_config`].
 pub fn not_for_this_host(file: Option<&Path>) -> Option<String> {
     let file = file.unwrap_or(config::DEFAULT_PATH.as_ref());
     let found = file.exists().then(|| config::load_for(&Host::read(Path::new("/")), file))?;

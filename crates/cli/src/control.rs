@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Talks to the daemon, and the commands that only send it a request.
+//! Communication with the daemon, and the commands that only send a request to the daemon.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::output::print;
 pub enum ControlCommand {
     /// Read the configuration file again; active boosts continue
     Reload(Target),
-    /// Set the upper bound of all VMs' modes until the next reload
+    /// Set an upper bound for the modes of all VMs until the next reload
     Mode(ModeArgs),
     /// Restore every thread and end the daemon
     Stop(Target),
@@ -26,7 +26,7 @@ pub enum ControlCommand {
 /// `paracord mode`.
 #[derive(Debug, Args)]
 pub struct ModeArgs {
-    /// on: decide and act; observe: decide and count; off: neither
+    /// on: make decisions and carry them out; observe: only make and count them; off: make none
     pub mode: ModeWord,
     #[command(flatten)]
     pub target: Target,

@@ -15,7 +15,7 @@ pub const USAGE: u8 = 2;
 pub const NOT_RUNNING: u8 = 3;
 /// The caller has no permission.
 pub const DENIED: u8 = 4;
-/// `doctor` found something that paracord needs and this host lacks.
+/// `doctor` found that this host lacks something that paracord needs.
 pub const LACKING: u8 = 5;
 
 /// The exit code and the message of a command that failed.
@@ -83,7 +83,8 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Prints the output of clap. Help and version stay as they are, and an error becomes one line.
+/// Prints the output of clap. Help and version are printed unchanged, and an error is printed as
+/// one line.
 pub fn usage(e: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -95,7 +96,7 @@ pub fn usage(e: &clap::Error) -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let text = e.render().to_string();
-    // The first paragraph is the error, and later ones are suggestions ("tip: …") and the usage.
+    // The first paragraph is the error. Later paragraphs are suggestions ("tip: …") and the usage.
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let mut message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     for line in

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Fields of log lines that become fields of the journal. The journal's names are in capitals.
+/// Fields of log lines that become fields of the journal. The journal's names are in upper case.
 /// docs/logging.md explains the fields. `tid` is not among these fields, because TID in the journal
 /// is the thread that logs.
 pub const FIELDS: [&str; 7] = ["vm", "pid", "region", "mode", "features", "vcpu_id", "cpu"];
@@ -34,7 +34,7 @@ pub fn is_stream(value: &str, file: impl AsFd) -> bool {
     rustix::fs::fstat(file).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode))
 }
 
-/// Sends events to the journal, or to `fallback` while the journal takes nothing.
+/// Sends events to the journal, or to `fallback` while the journal accepts nothing.
 pub struct Journal<L> {
     journal: tracing_journald::Layer,
     fallback: L,
@@ -44,14 +44,14 @@ pub struct Journal<L> {
 impl<L> Journal<L> {
     /// Returns `fallback` as the error if there is no journal.
     pub fn new(fallback: L) -> Result<Journal<L>, L> {
-        // `tracing_journald::layer` sends an empty message, and this call blocks while the queue is
-        // full.
+        // `tracing_journald::layer` sends an empty message, which blocks while the journal's queue
+        // is full.
         if !takes_a_line(Path::new(SOCKET)) {
             return Err(fallback);
         }
         let Ok(journal) = tracing_journald::layer() else { return Err(fallback) };
-        // By default, `tracing_journald` gives INFO the priority notice, and DEBUG the priority
-        // info. Lines that reach the journal through standard error have the priority info.
+        // By default, `tracing_journald` gives INFO the priority `notice`, and DEBUG the priority
+        // `info`. Lines that reach the journal through standard error have the priority `info`.
         let priorities = PriorityMappings {
             info: Priority::Informational,
             debug: Priority::Debug,

@@ -9,8 +9,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::journal::{Journal, is_stream};
 
-/// Environment variable with the filter of log lines, as in `RUST_LOG`: `debug`,
-/// `paracord_host=debug`, …
+/// Environment variable that contains the filter for log lines, in the format of `RUST_LOG`:
+/// `debug`, `paracord_host=debug`, …
 const LOG_VARIABLE: &str = "PARACORD_LOG";
 
 type Boxed<S> = Box<dyn Layer<S> + Send + Sync>;

@@ -63,14 +63,15 @@ enum Command {
     Status(Query),
     /// Show VMs, and change their settings while they run
     Vm(VmArgs),
-    /// Show and change how much performance threads, control groups and VMs may ask for (actuator
-    /// ext)
+    /// Show and change how much performance threads, control groups and VMs may request (needs
+    /// actuator ext)
     Clamp(ClampArgs),
     /// Show VMs and vCPUs live
     Top(TopArgs),
     #[command(flatten)]
     Control(ControlCommand),
-    /// Show whether this host has the features that paracord uses, and what to change
+    /// Show whether this host has the features that paracord uses, and what to change if it lacks
+    /// one
     Doctor(DoctorArgs),
     /// Create, list and remove the files through which guests share their state with the host
     Region(RegionArgs),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tells the service manager about the daemon (sd_notify(3)).
 //!
-//! The sending call of `sd-notify` blocks while the manager's queue is full. A separate thread
-//! makes that call, so that a manager that hangs does not keep the daemon from its work.
+//! `sd-notify` blocks while the manager's queue is full. A separate thread therefore sends the
+//! messages, so that a manager that hangs does not block the daemon.
 
 use std::convert::Infallible;
 use std::process::Command;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use paracord_host::daemon::Manager;
 use sd_notify::NotifyState;
 
-/// How long the daemon waits at its end for the manager to take the last messages.
+/// How long an ending daemon waits until the manager has taken the last messages.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Maximum number of messages that wait for the manager. Any more messages are lost while the
-/// manager hangs.
+/// Maximum number of messages in the queue of the thread. While the manager hangs, further messages
+/// are lost.
 const MESSAGES_MAX: usize = 16;
 /// Size of the thread's stack. The daemon locks its memory, so a stack of the default size would
 /// occupy 2 MiB.
@@ -36,13 +36,14 @@ pub fn manager() -> Box<dyn Manager> {
     }
 }
 
-/// Makes the daemon, which `command` starts, answer for the supervisor's watchdog.
+/// Prepares `command`, which starts the daemon, so that the daemon answers the watchdog in place of
+/// the supervisor.
 ///
-/// `WATCHDOG_PID` names the main process, which is the supervisor. A hang of the daemon's main
-/// thread is what the watchdog has to notice, but the daemon's pid is not known before its start.
+/// `WATCHDOG_PID` names the main process, which is the supervisor. The watchdog has to notice if
+/// the daemon's main thread hangs, but the daemon's pid is not known before the daemon starts.
 /// `WATCHDOG_PID` is therefore removed: without it, `WATCHDOG_USEC` is valid for any process that
 /// has this variable. If `WATCHDOG_PID` names a third process, the watchdog is not for paracord,
-/// and `WATCHDOG_USEC` is removed, too.
+/// and `WATCHDOG_USEC` is also removed.
 pub fn hand_on_watchdog(command: &mut Command) {
     let is_ours = sd_notify::watchdog_enabled().is_some();
     command.env_remove("WATCHDOG_PID");
@@ -98,8 +99,8 @@ impl Notify {
 fn tell(message: &Message, has_watchdog: bool) -> std::io::Result<()> {
     use NotifyState::{Ready, Status, Stopping, Watchdog};
     match message {
-        // If the supervisor has started the daemon again, the service has been ready all the time
-        // in systemd's view. `READY=1` alone would then not start a new interval of the watchdog.
+        // When the supervisor restarts the daemon, the service stays ready in systemd's view.
+        // `READY=1` alone would then not start a new interval of the watchdog.
         Message::Ready(state) if has_watchdog => {
             sd_notify::notify(&[Ready, Status(state), Watchdog])
         }
@@ -149,8 +150,8 @@ impl Manager for Notify {
 impl Drop for Notify {
     fn drop(&mut self) {
         self.messages = None;
-        // Wait until the messages are sent: after the end of this process, the manager could not
-        // find out to which service a message belongs.
+        // Wait until the messages are sent: after this process has ended, the manager cannot find
+        // out to which service a message belongs.
         let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
@@ -169,8 +170,8 @@ mod tests {
     /// Runs an ignored test of this module as a process of its own. `sd-notify` reads the
     /// environment, which a test must not change in its own process.
     fn run(test: &str, environment: &[(&str, &str)]) -> Output {
-        // Like systemd, the shell sets WATCHDOG_PID to the pid of the process that it starts, if
-        // the value is `self`.
+        // If WATCHDOG_PID is `self`, the shell replaces it with the pid of the process that it
+        // starts, as systemd does.
         let script = "[ \"$WATCHDOG_PID\" != self ] || export WATCHDOG_PID=$$; exec \"$0\" \"$@\"";
         let mut child = Command::new("sh")
             .args(["-c", script])
@@ -291,7 +292,7 @@ mod tests {
     fn without_a_manager_nothing_is_said() {
         let output = run("sends_every_message", &[("WATCHDOG_USEC", "6000000")]);
         assert!(said(&output).contains("interval None"), "{output:?}");
-        // A socket that does not exist must not end the process.
+        // A missing socket must not make the process fail.
         run("sends_every_message", &[("NOTIFY_SOCKET", "/nonexistent/notify")]);
     }
 

@@ -63,7 +63,7 @@ pub fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|c| (*c).to_owned()).collect()
 }
 
-/// The word that stands in JSON for a value of an enumeration.
+/// The word that represents a value of an enumeration in JSON.
 pub fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -20,17 +20,17 @@ pub struct PlaceArgs {
     /// Name, UUID or process ID
     pub vm: String,
     /// VCPU[-VCPU]=CPUS or all=CPUS. CPUS is a list such as 0-3,8, or cluster:N, capacity:max,
-    /// capacity:min, auto or any. Without a placement, the vCPUs are shown
+    /// capacity:min, auto or any. Without a placement, the command shows the vCPUs
     #[arg(value_name = "VCPU=CPUS", value_parser = placement)]
     pub place: Vec<String>,
     /// Place each vCPU on a CPU of its own, the largest CPUs first (all=auto)
     #[arg(long, conflicts_with_all = ["place", "clear"])]
     pub auto: bool,
-    /// Remove all placements and restore the CPUs that the vCPUs had before. This includes
-    /// placements from the configuration, until the configuration is read again
+    /// Remove all placements of the VM and restore the affinity that the vCPUs had before. A
+    /// placement in the configuration is suspended until the configuration is read again
     #[arg(long, conflicts_with_all = ["place", "hints"])]
     pub clear: bool,
-    /// Only inform the guest, and do not bind threads
+    /// Only inform the guest, and do not bind the vCPUs' threads
     #[arg(long)]
     pub hints: bool,
     /// Print JSON (docs/control-socket.md describes it)
@@ -56,7 +56,7 @@ pub fn place(args: &PlaceArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The request to send, and whether it is a question that changes nothing.
+/// The request to send, and whether it only asks for the current state.
 fn request(args: &PlaceArgs) -> Result<(Request, bool), Failure> {
     let vm = args.vm.clone();
     let place = if args.auto { "auto".to_owned() } else { args.place.join(" ") };
@@ -69,7 +69,7 @@ fn request(args: &PlaceArgs) -> Result<(Request, bool), Failure> {
             false => Ok((Request::VmPlaceGet { vm }, true)),
         };
     }
-    // The parser of the command line has checked each word separately, but two words may place the
+    // The command line parser has checked each word separately, but not whether two words place the
     // same vCPU.
     place.parse::<Placement>().map_err(|e| Failure::usage(e.to_string()))?;
     let mode = if args.hints { PlaceMode::Hints } else { PlaceMode::Affinity };

@@ -42,25 +42,25 @@ pub enum RegionCommand {
         /// Number of vCPUs of the VM, including hot-pluggable vCPUs
         #[arg(long, default_value_t = 1, value_parser = vcpu_count())]
         vcpus: u32,
-        /// User as which the VM runs: name, UID or UID:GID [default: the caller]
+        /// User that the VM runs as: name, UID or UID:GID [default: the caller]
         #[arg(long, value_name = "USER")]
         owner: Option<String>,
         /// Do not let the guest kick the host when the guest no longer needs a boost
         #[arg(long)]
         no_kick: bool,
-        /// Do not follow the guest's preempt_count
+        /// Do not read the guest's preempt_count, which shows when preemption is off in the guest
         #[arg(long)]
         no_preempt_count: bool,
-        /// Do not inform the guest about the host's CPUs and frequencies, and do not let the guest
-        /// ask for performance
+        /// Do not inform the guest about the host's CPUs and their frequencies, and do not let the
+        /// guest request performance
         #[arg(long)]
         no_frequencies: bool,
-        /// Let the guest count this host's perf events on its vCPUs with the daemon's help (perf
-        /// stat -e paracord/…/)
+        /// Let the guest count perf events of this host on the guest's vCPUs (in the guest: perf
+        /// stat -e paracord/…/). The daemon serves the counters
         #[arg(long)]
         counters: bool,
-        /// Age in microseconds from which a boost that the guest no longer needs is worth a kick;
-        /// 0: the default of the guest's driver
+        /// Let a guest that no longer needs a boost kick the host only if the boost is older than
+        /// this time in microseconds; 0: the default of the guest's driver
         #[arg(long, value_name = "US", default_value_t = 0)]
         kick_us: u32,
     },
@@ -167,8 +167,9 @@ pub fn region(args: &RegionArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Waits until the daemon has a socket for a new region, so that QEMU can be started at once.
-/// Returns false if no daemon creates the socket. The daemon notices new regions by itself.
+/// Waits until the daemon has a socket for a new region, so that QEMU can be started immediately
+/// afterwards. (The daemon notices new regions by itself.) Returns false if no daemon creates the
+/// socket.
 fn is_served(socket: &Path) -> bool {
     let end = Instant::now() + SOCKET_TIMEOUT;
     while socket.parent().is_some_and(Path::exists) && Instant::now() < end {
@@ -180,7 +181,7 @@ fn is_served(socket: &Path) -> bool {
     false
 }
 
-/// Capacity and highest frequency of each domain. The first domain stands for any CPU.
+/// Capacity and highest frequency of each domain. The first domain covers all CPUs.
 fn domains(domains: &[ListedDomain]) -> String {
     if domains.is_empty() {
         return "-".into();

@@ -30,13 +30,13 @@ pub struct RunArgs {
     /// Configuration file [default: /etc/paracord/paracord.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Upper bound of all VMs' modes; overrides the configuration file
+    /// Upper bound for the modes of all VMs; overrides the configuration file
     #[arg(long)]
     pub mode: Option<ModeWord>,
-    /// What carries decisions out; overrides the configuration file
+    /// How decisions are carried out; overrides the configuration file
     #[arg(long)]
     pub actuator: Option<ActuatorWord>,
-    /// Run as a single process; if it is killed, run `paracord restore`
+    /// Run without a supervisor, as a single process; if it is killed, run `paracord restore`
     #[arg(long, visible_alias = "foreground")]
     pub no_supervisor: bool,
     /// Run as the daemon of the supervisor with this process ID
@@ -68,16 +68,16 @@ impl RunArgs {
 /// An actuator on the command line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ActuatorWord {
-    /// ext as long as it provides every feature of the kernel's scheduler that this host uses, rt
-    /// otherwise; `paracord status` shows the reason.
+    /// ext as long as ext provides every feature of the kernel's scheduler that this host uses,
+    /// otherwise rt; `paracord status` shows why rt is used.
     Auto,
-    /// The daemon makes boosted threads SCHED_RR. The host keeps its own scheduler, and boosted
-    /// time counts against the VM's CPU quota.
+    /// The daemon makes boosted threads SCHED_RR. The host keeps the kernel's scheduler, and
+    /// boosted time counts against the VM's CPU quota.
     Rt,
     /// paracord's own scheduler (sched_ext) runs all ordinary tasks of the host; docs/ext.md lists
     /// the features that it lacks.
     Ext,
-    /// paracord makes its decisions and counts them, but changes nothing.
+    /// paracord makes and counts decisions, but does not carry them out.
     Observe,
 }
 
@@ -186,8 +186,8 @@ fn serve(args: &RunArgs, config: &Config, settings: Settings) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the function that reads the configuration again. Sockets stay as they are until the next
-/// start.
+/// Returns the function that reads the configuration again. The sockets do not change until the
+/// next start.
 fn read_again(args: &RunArgs, config: &Config) -> Box<ReadConfig> {
     let (args, started_with) = (args.clone(), config.clone());
     Box::new(move || {

@@ -74,7 +74,7 @@ fn render(s: &Snapshot) -> String {
     text
 }
 
-/// One row per VM, and below them what is wrong with a VM.
+/// One row per VM, followed by lines about the problems of VMs.
 pub fn vm_table(vms: &[VmSnapshot]) -> String {
     if vms.is_empty() {
         return "no VM runs\n".to_owned();
@@ -138,7 +138,7 @@ pub fn why(v: &VcpuSnapshot) -> String {
     }
 }
 
-/// Which budget is used up.
+/// Names the budget that is used up.
 pub fn empty_budget(of: Option<&str>) -> String {
     format!("{} budget", of.unwrap_or("a"))
 }

@@ -44,13 +44,13 @@ pub enum VmCommand {
     Set {
         /// Name, UUID or process ID
         vm: String,
-        /// KEY=VALUE such as mode=observe, wake.grant_us=500, rt.enabled=false
+        /// Keys and their new values, such as mode=observe, wake.grant_us=500 or rt.enabled=false
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
         settings: Vec<(String, String)>,
         #[command(flatten)]
         target: Target,
     },
-    /// Show or set the host CPUs on which the vCPUs of a running VM run
+    /// Show or set the host CPUs for the vCPUs of a running VM
     Place(PlaceArgs),
 }
 
@@ -159,7 +159,7 @@ fn vm_details(vm: &VmSnapshot) -> String {
     text
 }
 
-/// Describes the accesses to a region that took too long. `None` if there were none.
+/// Describes the slow accesses to a region. `None` if there were none.
 fn slow_accesses(region: &RegionSnapshot) -> Option<String> {
     let RegionSnapshot { slow_accesses, left_out_ns, .. } = *region;
     (slow_accesses > 0).then(|| {
@@ -198,7 +198,7 @@ fn vcpu_rows(vcpus: &[VcpuSnapshot]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Table of the VMM's threads that are not vCPUs.
+/// Table of the VMM's threads that run no vCPU.
 fn io_rows(threads: &[IoThreadSnapshot]) -> Vec<Vec<String>> {
     let mut rows = vec![row(&[
         "VMM THREAD",

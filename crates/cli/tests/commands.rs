@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program as a user and a script meet it: output, one line per error, exit codes.
+//! The program as users and scripts see it: output, one line per error, exit codes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ fn stdout(o: &Output) -> String {
     String::from_utf8(o.stdout.clone()).unwrap()
 }
 
-/// A directory of its own with a configuration that keeps everything inside it. It is on tmpfs,
-/// where regions lie.
+/// A separate directory, with a configuration that keeps all files inside this directory. It is on
+/// tmpfs, where regions must lie.
 struct Sandbox(PathBuf);
 
 impl Sandbox {
@@ -48,7 +48,8 @@ impl Drop for Sandbox {
     }
 }
 
-/// Fails with this exit code and one line that begins with the program's name.
+/// Checks that the command fails with this exit code and prints one line that begins with the
+/// program's name.
 fn fails(args: &[&str], code: i32, says: &[&str]) {
     let o = paracord(args);
     let error = String::from_utf8(o.stderr.clone()).unwrap();
@@ -147,7 +148,7 @@ fn regions_live_in_their_directory() {
     let json: serde_json::Value =
         serde_json::from_slice(&with(&["region", "list", "--json"]).stdout).unwrap();
     assert_eq!((&json[0]["name"], &json[0]["slots"]), (&"vm1".into(), &4.into()));
-    // What QEMU is told must be the file's size.
+    // The size in QEMU's options must be the size of the file.
     let qemu = stdout(&with(&["qemu-args", "vm1", "--vcpus", "4"]));
     for part in [
         format!("mem-path={},", path.trim()),

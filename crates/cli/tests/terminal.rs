@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Terminals that go away or take nothing more: whoever waits for one ends, and leaves the CPU alone.
+//! Terminals that go away or accept no more output: a process that waits for such a terminal must
+//! end, and must not use much CPU time.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::fs::File;
@@ -14,11 +15,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Action, Winsize, tcflow, tcsetwinsize};
 
-/// A second or two.
+/// A process must end within this time.
 const END_MAX: Duration = Duration::from_secs(2);
-/// Clock ticks are hundredths of a second: what a start and some draws cost on a slow machine, far from a loop.
+/// Limit of CPU time in clock ticks, which are hundredths of a second. A start and some draws cost
+/// less, even on a slow machine. A busy loop costs far more.
 const CPU_MAX_TICKS: u64 = 60;
-/// What `top` shows.
+/// The VM that `top` shows.
 const VM: &str = "shown-vm";
 
 struct Pty {
@@ -54,7 +56,7 @@ fn recorded(name: &str) -> (PathBuf, String) {
     (dir, text)
 }
 
-/// `paracord top` on a terminal of its own, when it has drawn its first screen.
+/// Starts `paracord top` on a terminal of its own, and waits until it has drawn its first screen.
 fn top(pty: &mut Pty, arguments: &[&str]) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_paracord"))
         .args(["top", "--interval-ms", "250"])
@@ -74,7 +76,7 @@ fn top(pty: &mut Pty, arguments: &[&str]) -> Child {
     child
 }
 
-/// utime + stime of a process that runs or waits to be reaped.
+/// utime + stime of a process that runs or is a zombie.
 fn cpu_ticks(child: &Child) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -86,7 +88,7 @@ fn is_zombie(child: &Child) -> bool {
     stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z')
 }
 
-/// Ends soon, without having taken the CPU.
+/// Checks that the process ends soon and has used little CPU time.
 fn ends(mut child: Child, what: &str) -> ExitStatus {
     let start = Instant::now();
     while !is_zombie(&child) {
@@ -113,7 +115,8 @@ fn a_terminal_that_goes_away_ends_top() {
     let from = dir.join("status.json");
     let mut pty = Pty::new();
     let child = top(&mut pty, &["--from", from.to_str().unwrap()]);
-    // It waits for a key: a hang-up while it draws is an error of that write.
+    // Wait until `top` waits for a key. During drawing, a hang-up would make the write fail
+    // instead.
     std::thread::sleep(Duration::from_millis(600));
     drop(pty);
     ends(child, "hang-up");
@@ -155,7 +158,7 @@ fn a_terminal_that_takes_nothing_keeps_no_signal_from_top() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Answers the first question, and no other.
+/// Answers the first request, and no other.
 fn silent_daemon(socket: &Path, snapshot: &str) {
     let listener = UnixListener::bind(socket).unwrap();
     let answer = format!("{{\"protocol\":1,\"result\":{snapshot}}}\n");

@@ -26,8 +26,8 @@ fn thread_id() -> u32 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // 1. The table that the guest is shown: here one for all vCPUs, each with a frequency of its
-    //    own.
+    // 1. The table that the guest sees. Here, all vCPUs have the same table, but each requests its
+    //    own frequency.
     let domain = PerfDomain::from_frequencies(&[800_000, 1_600_000, 2_400_000], 1024, false)?;
     let cpus = vec![CpuConfig { domain: 0 }; VCPUS as usize];
     // 2. The back end, which passes requests to the host.
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             backend.register(vcpu, tid)?;
             frequencies.register(vcpu, std::process::id(), tid)?;
         }
-        // 5. A thread of the VMM does the work that takes time.
+        // 5. A thread of the VMM does the slow work.
         for _ in 0..50 {
             frequencies.update(&device);
             backend.flush();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Measures the cost of giving a guest's counter its next event: give the old one back, take a new
-//! one, set its period, start it (`bench/pmu`). Each mode of the pool is measured for four threads:
-//! the calling thread, a thread that runs on another CPU, a thread that sleeps and last ran on this
-//! CPU, and a thread that sleeps and last ran on the CPU of the running thread. The events are
-//! clock events of the kernel. Prints medians of interleaved rounds and their quartiles, as lines
-//! of JSON.
+//! one, set its period, start it (`bench/pmu`). Each mode of the pool is measured with counters on
+//! four threads: the calling thread, a thread that runs on another CPU, a thread that sleeps and
+//! last ran on this CPU, and a thread that sleeps and last ran on the CPU of the running thread.
+//! The events are perf's software clocks (task-clock and cpu-clock). Prints medians of interleaved
+//! rounds and their quartiles, as lines of JSON.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -19,22 +19,23 @@ mod pmu;
 use pmu::{MODES, ROTATED_COUNTERS, ten, unlimited_pool};
 
 const ROUNDS: usize = 21;
-/// How often a round is tried until the running thread really runs during all of it.
+/// Maximum number of attempts at a round. An attempt counts only if the running thread ran
+/// throughout.
 const ATTEMPTS: usize = 20;
-/// Number of reprogrammings. Each of the two is a whole number of rotations.
+/// Numbers of reprogrammings. Both are whole numbers of rotations.
 const WARM_UP: usize = 40;
 const REPROGRAMS: usize = 200;
-/// A slice of 10 ms with one rotation per millisecond, so that lazy release is part of the
-/// measurement.
+/// This corresponds to a slice of 10 ms and one rotation per millisecond, so that lazy release is
+/// part of the measurement.
 const REPROGRAMS_PER_SLICE: usize = 10;
-/// One second after the last event of the host is closed, the kernel switches its hooks off
+/// One second after the last event of the host is closed, the kernel switches its perf hooks off
 /// (perf_sched_delayed).
 const WITHOUT_EVENTS: Duration = Duration::from_millis(1500);
 const COLD_ROUNDS: usize = 5;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The events that counters are given, one after the other.
+/// The events that are given to the counters, one after the other.
 struct Pattern {
     name: &'static str,
     wants: Vec<Want>,
@@ -58,7 +59,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Longer than an interrupt takes.
+    /// A longer gap is a break. An interrupt takes less time.
     const BREAK_US: u64 = 300;
 
     fn run(&self) {
@@ -139,7 +140,7 @@ fn main() -> Result<(), Failure> {
                 Target { name: "slept here", tid: start(here, until(wait))??, runner: None },
                 Target { name: "slept there", tid: start(there, until(wait_too))??, runner: None },
             ];
-            // Wait until they sleep.
+            // Wait until the sleepers sleep.
             sleep(Duration::from_millis(50));
             measure(&offer, &targets, &patterns)
         };
@@ -156,8 +157,8 @@ fn until(wait: mpsc::Receiver<()>) -> Box<dyn FnOnce() + Send> {
     })
 }
 
-/// The first and the last CPU that this thread may use. On hosts with several cores, these are
-/// usually not the same core.
+/// The first and the last CPU that this thread may use. On hosts with several cores, these CPUs are
+/// usually on different cores.
 fn two_cpus() -> Result<(CpuMask, CpuMask), Failure> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let cpus: Vec<u32> = (0..CPUS_MAX).filter(|cpu| allowed.is_set(*cpu as usize)).collect();
@@ -172,7 +173,8 @@ fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// Measures the first event after a while in which the whole host had none.
+/// Measures how long it takes to open the first event after a time without events on the whole
+/// host.
 fn cold(offer: &Arc<Offer>, want: Want) -> Result<(), Failure> {
     let mut rounds_ns = Vec::new();
     for _ in 0..COLD_ROUNDS {

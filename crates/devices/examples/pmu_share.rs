@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Measures which share of a CPU ten events on four counters take in each mode of the pool, when a
-//! guest's perf rotates them (`bench/pmu`). At each turn, one counter changes and the others are
+//! Measures the share of a CPU that each mode of the pool takes while a guest's perf rotates ten
+//! events over four counters (`bench/pmu`). At each turn, one counter changes and the others are
 //! read. The result is the CPU time of a thread that wakes up for each turn, including its context
 //! switches with open events, minus the CPU time of such a thread without counters. Prints medians
 //! of interleaved rounds and their quartiles, as lines of JSON.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The PCI function through which a guest finds memory that it shares with its host.
 //!
-//! Guests see the same as with QEMU's `ivshmem-doorbell` (docs/specs/ivshmem-spec.rst of QEMU,
-//! revision 1): the memory in BAR 2, the interrupt table in BAR 1, and the device's registers in
-//! BAR 0. There are no peers, so the registers read as 0. A guest writes the doorbell to cause a VM
-//! exit, and the VMM raises the interrupts.
+//! A guest sees the same function as with QEMU's `ivshmem-doorbell` (docs/specs/ivshmem-spec.rst of
+//! QEMU, revision 1): the memory in BAR 2, the interrupt table in BAR 1, and the device's registers
+//! in BAR 0. There are no peers, so the registers read as 0. A guest writes to the doorbell to
+//! cause a VM exit, and the VMM raises the interrupts.
 //!
 //! The model consists only of the configuration space. The VMM maps the memory at
 //! [`Ivshmem::window`], serves the registers at [`Ivshmem::registers`] and the interrupt table at
-//! [`Ivshmem::interrupts`], and looks up these addresses again after each write.
+//! [`Ivshmem::interrupts`], and looks up these addresses again after each write to the
+//! configuration space.
 
 use crate::msix::{Msix, MsixControl};
 use crate::pci_config::{BarSizeError, ConfigSpace, Identity};
@@ -69,14 +70,13 @@ impl Ivshmem {
         self.config.memory_bar(MEMORY_BAR)
     }
 
-    /// Guest-physical address at which the guest wants the registers, which have
-    /// [`REGISTER_BYTES`].
+    /// Guest-physical address at which the guest wants the registers ([`REGISTER_BYTES`] bytes).
     pub fn registers(&self) -> Option<u64> {
         self.config.register_bar(REGISTER_BAR)
     }
 
-    /// Guest-physical address at which the guest wants the interrupt table, which has
-    /// [`Msix::bar_bytes`]. Without interrupts, the BAR cannot be written and reads as 0.
+    /// Guest-physical address at which the guest wants the interrupt table ([`Msix::bar_bytes`]
+    /// bytes). Without interrupts, the BAR cannot be written and reads as 0.
     pub fn interrupts(&self) -> Option<u64> {
         self.config.register_bar(INTERRUPT_BAR)
     }

@@ -5,7 +5,7 @@
 //! | offset | what |
 //! |---|---|
 //! | 16 × vector | address, 64 bits; data; bit 0 of the last word masks the vector |
-//! | half of the BAR | one pending bit per vector |
+//! | middle of the BAR | one pending bit per vector |
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ pub struct Message {
     pub data: u32,
 }
 
-/// The settings that a guest has made in the capability MSI-X of a function.
+/// The settings that a guest has made in a function's MSI-X capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsixControl {
     /// The function uses MSI-X.
@@ -52,7 +52,7 @@ const ENABLED: u8 = 1 << 0;
 const MASKED: u8 = 1 << 1;
 
 impl Msix {
-    /// Makes this number of vectors, all masked. The number is limited to 1..=[`VECTORS_MAX`].
+    /// Makes this number of vectors, all masked. The number is clamped to 1..=[`VECTORS_MAX`].
     pub fn new(vectors: u16) -> Msix {
         let reset =
             Vector { message: Message { address: 0, data: 0 }, masked: true, pending: false };
@@ -66,7 +66,7 @@ impl Msix {
         self.vectors.len() as u16
     }
 
-    /// Offset of the pending bits in the BAR, which is its middle.
+    /// Offset of the pending bits: the middle of the BAR.
     pub fn pending_offset(&self) -> u64 {
         (self.vectors.len() as u64 * ENTRY_BYTES).next_power_of_two().max(TABLE_BYTES_MIN)
     }
@@ -76,17 +76,17 @@ impl Msix {
         2 * self.pending_offset()
     }
 
-    /// Raises the interrupt of a vector. Returns the message to send now. `None`: the message is
-    /// sent when the guest unmasks the vector, or there is no such vector, or the guest has not
-    /// enabled MSI-X.
+    /// Raises the interrupt of a vector. Returns the message to send now. `None`: the vector is
+    /// masked (the message is sent when the guest unmasks it), there is no such vector, or the
+    /// guest has not enabled MSI-X.
     pub fn raise(&self, vector: u32) -> Option<Message> {
         let mut vector = lock(self.vectors.get(usize::try_from(vector).ok()?)?);
         vector.pending = self.has(ENABLED);
         self.take(&mut vector)
     }
 
-    /// Applies a change that the guest made in the configuration space. `send` gets the messages
-    /// that were waiting.
+    /// Applies a change that the guest made in the configuration space. `send` gets the pending
+    /// messages that can now be sent.
     pub fn set_control(&self, control: MsixControl, send: impl FnMut(Message)) {
         let bits =
             if control.enabled { ENABLED } else { 0 } | if control.masked { MASKED } else { 0 };
@@ -107,7 +107,7 @@ impl Msix {
     }
 
     /// Handles a write to the BAR. Only aligned words of 4 or 8 bytes have an effect. Returns the
-    /// message to send if the write unmasks a vector that was waiting.
+    /// message to send if the write unmasks a pending vector.
     pub fn write(&self, offset: u64, data: &[u8]) -> Option<Message> {
         if !is_word(offset, data) {
             return None;
@@ -146,7 +146,7 @@ impl Msix {
         }
     }
 
-    /// The message of a vector that is pending and no longer masked.
+    /// Takes the message of a vector, if the vector is pending and nothing masks it.
     fn take(&self, vector: &mut Vector) -> Option<Message> {
         let ready = vector.pending && !vector.masked && self.has(ENABLED) && !self.has(MASKED);
         vector.pending &= !ready;
@@ -158,7 +158,7 @@ impl Msix {
     }
 }
 
-/// Whether an access has a width and alignment that is answered.
+/// Whether the width and the alignment of an access are supported.
 fn is_word(offset: u64, data: &[u8]) -> bool {
     matches!(data.len(), 4 | 8) && offset % data.len() as u64 == 0
 }

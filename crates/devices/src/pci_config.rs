@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Configuration space of one conventional PCI function (PCI Local Bus 3.0, chapter 6).
 //!
-//! It has 256 bytes. For each bit, there is a rule that says whether the guest may change the bit.
-//! To find the size of a base address register, a guest writes all ones and reads the register
-//! back. The result shows the size, because guests may not change the bits below the size.
+//! It has 256 bytes, and a mask says which of its bits the guest may change. To find the size of a
+//! base address register, a guest writes all ones and reads the register back. Address bits worth
+//! less than the size cannot be changed, and read as 0. So the value of the lowest address bit that
+//! reads as 1 is the size.
 //!
 //! | offset | register | here |
 //! |---|---|---|
@@ -49,7 +50,7 @@ const MSIX_MASKED: u8 = 1 << 6;
 const BAR_64: u32 = 0x4;
 const BAR_PREFETCHABLE: u32 = 0x8;
 const BAR_FLAGS: u32 = 0xf;
-/// Size of the smallest BAR that a page of the guest can map alone.
+/// Minimum size of a BAR: a page of the guest then never maps more than one BAR.
 const BAR_MIN_BYTES: u64 = 4096;
 
 /// How a function identifies itself.
@@ -107,7 +108,8 @@ impl ConfigSpace {
         self.with_bar(index, bytes, BAR_64 | BAR_PREFETCHABLE)
     }
 
-    /// Adds a 32-bit BAR for registers in register `index`, 0..=5. It is not prefetchable.
+    /// Adds a 32-bit, non-prefetchable BAR for device registers. `index` is the BAR's register,
+    /// 0..=5.
     ///
     /// # Errors
     /// [`BarSizeError`].
@@ -154,7 +156,7 @@ impl ConfigSpace {
         self
     }
 
-    /// The settings that the guest has made in the capability MSI-X.
+    /// The settings that the guest has made in the MSI-X capability.
     pub fn msix_control(&self) -> MsixControl {
         let set = self.bytes[MSIX_CONTROL_HIGH];
         MsixControl { enabled: set & MSIX_ENABLED != 0, masked: set & MSIX_MASKED != 0 }
@@ -203,7 +205,7 @@ impl ConfigSpace {
     }
 }
 
-/// Index of the first byte of an access, if configuration mechanisms can make this access.
+/// Index of the first byte of an access, if PCI's configuration mechanisms can make such an access.
 fn register(offset: u64, bytes: usize) -> Option<usize> {
     let at = usize::try_from(offset).ok()?;
     let good = matches!(bytes, 1 | 2 | 4) && at % bytes == 0 && at < CONFIG_BYTES;

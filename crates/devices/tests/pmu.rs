@@ -33,7 +33,7 @@ fn want(offer: &Offer, name: &str) -> Want {
 /// Touches this many pages for the first time, which causes as many page faults. The memory is too
 /// small for a huge page.
 fn touch(pages: usize) {
-    // The memory is large, so it comes from mmap(2). It is leaked, because after a free, malloc
+    // The memory is large, so it comes from mmap(2). It is leaked, because if it were freed, malloc
     // would take the next block of this size from its heap.
     let memory = vec![0_u8; pages * PAGE_BYTES].leak();
     for page in memory.chunks_mut(PAGE_BYTES) {
@@ -41,8 +41,8 @@ fn touch(pages: usize) {
     }
 }
 
-/// Checks that there were at least this many page faults, and few more. Code that runs for the
-/// first time causes page faults, too.
+/// Checks that there were at least this many page faults, and only a few more. Code that runs for
+/// the first time also causes page faults.
 fn assert_touched(count: u64, pages: usize) {
     let pages = pages as u64;
     assert!((pages..pages + 8).contains(&count), "{count} page faults of {pages} pages");
@@ -130,7 +130,7 @@ fn a_rotation_opens_nothing_in_keyed_mode() {
     }
 }
 
-/// Guards lazy release, and that the last event stays open.
+/// Guards lazy release, and the rule that the last event stays open.
 #[test]
 fn what_nobody_asks_for_is_closed_but_the_last_one() {
     let offer = offer();
@@ -178,7 +178,7 @@ fn a_budget_refuses_openings_first() {
     let second = pool.start(1, want(&offer, "cpu-clock"));
     let third = pool.start(2, want(&offer, "page-faults"));
     assert!(second == Err(Error::Budget) || third == Err(Error::Budget), "{second:?} {third:?}");
-    // Open events continue to serve.
+    // Open events can still serve counters.
     pool.start(0, want(&offer, "task-clock")).unwrap();
 
     let none = Arc::new(Budget::new(Quota { calls_per_sec: Duration::ZERO, ..quota }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Counters of VMs that have ended leave nothing behind. The test is alone in its process, because
-//! files of other tests would be counted, too.
+//! it would also count the files of other tests.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -14,7 +14,7 @@ const VMS: u64 = 1000;
 const VCPUS: u64 = 2;
 const ASKS: u32 = 6;
 const EVENT: &str = "anon_inode:[perf_event]";
-/// The size of a want, and the offset of the field after its period.
+/// The offset of the wants, the size of a want, and the offset of the field after its period.
 const WANTS_OFFSET: usize = 64;
 const WANT_BYTES: usize = 16;
 const WANT_EVENT_OFFSET: usize = 8;
@@ -40,7 +40,7 @@ fn open() -> Open {
     }
 }
 
-/// Random bytes (xorshift), in which most events exist.
+/// Random lines of a guest (xorshift). Most of the events that they name exist.
 fn random_ask(state: &mut u64, events: u64) -> [u8; PMU_GUEST_BYTES] {
     let mut bytes = [0; PMU_GUEST_BYTES];
     let mut next = || {

@@ -96,9 +96,9 @@ fn mmio_register_conformance() {
     write(&device, 5, SET_PERF, u32::MAX);
     assert_eq!(*device.backend().1.lock().unwrap(), told);
 
-    // All other accesses have no effect, read zeroes and are counted: each register of each vCPU in
-    // the wrong direction, with any other width or unaligned, and the addresses between and behind
-    // the registers.
+    // All other accesses have no effect, read zeroes and are counted: accesses to each register of
+    // each vCPU in the wrong direction, with any other width or unaligned, and accesses between and
+    // after the registers.
     let before = device.state();
     let mut expected = 0;
     let refuse_read = |offset: u64, bytes: usize| {
@@ -148,7 +148,7 @@ fn a_state_is_restored_where_the_guest_sees_the_same_tables() {
     let state: State = serde_json::from_str(&text).unwrap();
     target.restore(&state).unwrap();
     assert_eq!(target.state(), source.state());
-    // The back end gets the request that the guest made before it was moved.
+    // The back end gets the request that the guest made before its state was moved.
     assert_eq!(target.backend().0.lock().unwrap()[&3].khz, 800_000);
     assert_eq!((read(&target, 9, PERFTBL_RD), read(&target, 9, CUR_PERF)), (1_200_000, 700_000));
 
@@ -196,8 +196,8 @@ proptest! {
     }
 }
 
-/// vCPUs of the same policy and of different policies access the device at once, while the VMM
-/// does, too.
+/// vCPUs of the same policy and of different policies access the device at the same time, and so
+/// does the VMM.
 #[test]
 fn vcpus_may_access_the_device_at_once() {
     let device = device();

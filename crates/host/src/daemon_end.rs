@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How the supervisor learns that the daemon boosts nothing any more, before the daemon has ended.
+//! How the supervisor learns, before the daemon has ended, that the daemon no longer boosts
+//! anything.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::boosts::rt_thread::RT_THREAD;
 
-/// Interval at which the daemon's real-time thread is looked for after the daemon's start. It
-/// starts once the BPF programs are loaded, or when KVM comes.
+/// Interval at which the supervisor looks for the daemon's real-time thread after the daemon's
+/// start. The thread starts once the BPF programs are loaded, or when KVM becomes available.
 const SEEK_EVERY: Duration = Duration::from_secs(1);
 
-/// What the supervisor knows of the end of the daemon's real-time thread.
+/// What the supervisor knows about the end of the daemon's real-time thread.
 pub enum RtEnd {
     /// The thread was not found yet.
     Sought,
@@ -25,7 +26,7 @@ pub enum RtEnd {
 }
 
 impl RtEnd {
-    /// Looks for the thread in process `pid`, unless it was found.
+    /// Looks for the thread in process `pid`, unless the thread was found before.
     pub fn look(self, proc_root: &Path, pid: u32) -> RtEnd {
         let RtEnd::Sought = self else { return self };
         let is_rt = |tid: &u32| proc::comm(proc_root, *tid).is_ok_and(|name| name == RT_THREAD);
@@ -42,7 +43,7 @@ impl RtEnd {
         if let RtEnd::Awaited(fd) = self { Some(fd) } else { None }
     }
 
-    /// Time until the next look.
+    /// Time until the next call of [`look`](RtEnd::look). `None` if no further call is needed.
     pub fn patience(&self) -> Option<Duration> {
         matches!(self, RtEnd::Sought).then_some(SEEK_EVERY)
     }
@@ -61,7 +62,8 @@ mod tests {
         poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)).unwrap() == 1
     }
 
-    /// A thread of this process stands in for the daemon's. The process itself goes on.
+    /// A thread of this process stands in for the daemon's real-time thread. The process itself
+    /// does not end.
     #[test]
     fn the_end_of_the_real_time_thread_is_seen_although_its_process_goes_on() {
         let (proc_root, pid) = (Path::new("/proc"), std::process::id());

@@ -16,7 +16,7 @@ use crate::control::Request;
 use crate::snapshot::Snapshot;
 use crate::wake::{clear_wake, eventfd, wake};
 
-/// Longest wait for an answer. The main thread never blocks for nearly that long.
+/// Longest wait for an answer. The main thread never blocks for nearly as long as this.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request from another thread, with the channel for the answer.
@@ -78,7 +78,7 @@ impl DaemonHandle {
         self.ask(Message::Snapshot).map(|snapshot| *snapshot)
     }
 
-    /// Has the daemon execute a request.
+    /// Makes the daemon execute a request.
     ///
     /// # Errors
     /// Any [`CommandError`].

@@ -11,9 +11,9 @@
 //! | [`counters`] | performance counters of guests |
 //! | [`place`] | the CPUs on which vCPUs run |
 //! | [`quotas`] | CPU limits of control groups above vCPUs |
-//! | [`scheduler`] | decides when paracord's scheduler is in force; clamps of tasks |
+//! | [`scheduler`] | decides when paracord's scheduler is active; clamps of tasks |
 //! | [`machine`] | the host's CPUs |
-//! | [`config`], [`settings`] | the configuration file, and the settings in force |
+//! | [`config`], [`settings`] | the configuration file, and the effective settings |
 //! | [`control`], [`handle`] | the control socket, and requests from other threads to the daemon |
 //! | [`snapshot`], [`metrics`] | the visible state of the daemon, and its export as metrics |
 //! | [`doctor`] | finds features that this host lacks |

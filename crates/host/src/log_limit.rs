@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Limits on log lines that guests and users can cause. A later line gives the number of lines that
-//! were left out.
+//! Limits on log lines that guests and users can cause. If lines are left out, a later line says
+//! how many.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,8 +46,8 @@ impl LogLimit {
         allowed
     }
 
-    /// Like [`allow`](LogLimit::allow), for a line of which only the latest version counts. A line
-    /// that is refused here does not count as left out, because the caller asks again later.
+    /// Like [`allow`](LogLimit::allow), but for a line of which only the latest version matters. A
+    /// line that is refused here is not counted as left out, because the caller asks again later.
     pub fn allow_next(&mut self) -> bool {
         let now = Instant::now();
         (self.is_over(now) || self.lines < self.lines_max) && self.allow()
@@ -71,7 +71,8 @@ impl LogLimit {
     }
 }
 
-/// The limit of one user. Clones share it: everything that logs lines about a user's VMs has one.
+/// The limit of one user. All clones share the limit. Everything that logs lines about the user's
+/// VMs has a clone.
 #[derive(Clone, Debug)]
 pub struct UserLog(Arc<Mutex<LogLimit>>);
 
@@ -131,8 +132,8 @@ impl UserLogs {
     }
 }
 
-/// The limit of one VM, for lines that its guest can cause. They count against its user's limit, too,
-/// because a VM that is started again has a new limit.
+/// The limit of one VM, for lines that its guest can cause. These lines also count against the
+/// limit of the VM's user, because a VM that is started again has a new limit.
 #[derive(Debug)]
 pub struct VmLog {
     own: LogLimit,
@@ -179,7 +180,7 @@ mod tests {
         };
         assert_eq!(passed(0, 1000, start), 100);
         assert_eq!(passed(1000, 5, start), 5);
-        // The first 254 of these users have a limit of their own. The others share one.
+        // The first 254 of these users have a limit of their own. The other users share one limit.
         let crowd: usize = (2000..3000).map(|uid| passed(uid, 1, start)).sum();
         assert_eq!(crowd, 254 + 100);
         assert_eq!(passed(4000, 200, start + WINDOW), 100);

@@ -78,7 +78,7 @@ fn refused(sensor: &Sensor) -> u64 {
 
 /// Describes in one line the vCPU threads that got no record; `None` if there are none. The threads
 /// are counted since the start of the daemon. The sensor does not check a thread a second time, so
-/// it is not known which of them still run.
+/// it is not known which of these threads still run.
 pub fn refusals(refused: Refusals) -> Option<String> {
     let parts = counted([
         (refused.of_users, "their user had all that vcpus_per_user allows".to_owned()),
@@ -207,8 +207,8 @@ fn announcements(vm: u32, sensor: &Sensor) -> AnnouncementsSnapshot {
     AnnouncementsSnapshot { all, ignored, unreadable }
 }
 
-/// Describes in one line the VMs whose regions are left out at the moment; `None` if there are
-/// none.
+/// Describes in one line the VMs with a region to which accesses are paused now; `None` if there
+/// are none.
 fn left_out(vms: &[VmSnapshot]) -> Option<String> {
     let of = |vm: &VmSnapshot| vm.region.as_ref().is_some_and(|region| region.left_out_ns > 0);
     let names: Vec<&str> = vms.iter().filter(|vm| of(vm)).map(|vm| vm.name.as_str()).collect();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values that clients request repeatedly, taken from the daemon no more often than needed.
+//! Values that clients request repeatedly. Each value is reused for a while, so that the daemon
+//! need not compute it for every client.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A value is handed out again until it is this old.
+/// A value is reused until it is this old.
 const AGE_MAX: Duration = Duration::from_millis(50);
 
-/// The value that was taken last. However many clients ask, the daemon takes at most one snapshot
-/// per [`AGE_MAX`] for them.
+/// The value that was taken last. However many clients ask, a new value is taken at most once per
+/// [`AGE_MAX`].
 #[derive(Debug)]
 pub(crate) struct Recent<T>(Mutex<Option<(Instant, T)>>);
 
@@ -19,8 +20,8 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// Returns the last value, or takes a new one if the last is too old. Clients that ask while a
-    /// new value is taken wait for it.
+    /// Returns the last value, or takes a new value if the last one is too old. Clients that ask
+    /// while a new value is being taken wait for that value.
     ///
     /// # Errors
     /// The errors of `take`. The last value is then kept.
@@ -46,7 +47,7 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(recent.get(|| Ok::<_, ()>(1)), Ok(1));
         let again = recent.get(|| Ok::<_, ()>(2)).unwrap();
-        // If the machine stands still for [`AGE_MAX`], a new value may be taken.
+        // If the machine stalls for [`AGE_MAX`], a new value may be taken.
         assert!(again == 1 || begun.elapsed() >= AGE_MAX);
         std::thread::sleep(AGE_MAX);
         assert_eq!(recent.get(|| Ok::<_, ()>(3)), Ok(3));

@@ -58,7 +58,7 @@ pub fn uclamp_path(run_dir: &Path) -> PathBuf {
 /// Creates the journals of boosts, clamps and placements for a new run. Returns the journal of
 /// boosts.
 ///
-/// A journal that [`RunDir::clean_up`] has not removed stays, with its entries: nothing else
+/// A journal that [`RunDir::clean_up`] has not removed keeps its entries, because nothing else
 /// records the attributes that its threads had before (leftovers.rs).
 ///
 /// # Errors
@@ -103,7 +103,8 @@ impl RunDir {
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(RunDirError::Unsafe(path.to_owned()));
         }
-        // A process that lists a directory can delay its changes: for others, names stay usable.
+        // A process that lists a directory can delay changes to the directory. So other users may
+        // not list this directory, but they can still reach files in it by name.
         std::fs::set_permissions(path, Permissions::from_mode(0o711)).map_err(fail(path))?;
         let file = path.join("lock");
         let mut lock = OpenOptions::new()
@@ -115,7 +116,7 @@ impl RunDir {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&file)
             .map_err(fail(&file))?;
-        // Whoever can open the file can lock it.
+        // Anyone who can open the file can lock it, so only its owner may open it.
         lock.set_permissions(Permissions::from_mode(0o600)).map_err(fail(&file))?;
         let start = Instant::now();
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -173,7 +174,7 @@ impl RunDir {
     }
 }
 
-/// Removes the journals. The caller has made sure that all their threads are restored.
+/// Removes the journals. The caller must have made sure that all their threads are restored.
 pub fn remove_journal(run_dir: &Path) {
     let _ = std::fs::remove_file(journal_path(run_dir));
     let _ = std::fs::remove_file(uclamp_path(run_dir));
@@ -222,8 +223,8 @@ mod tests {
         std::fs::remove_dir_all(path).unwrap();
     }
 
-    /// If the stat of a thread cannot be parsed, the journal entries of the thread survive the
-    /// cleanup and the start of the next daemon.
+    /// If the `stat` file of a thread cannot be parsed, the journal entries of the thread survive
+    /// the cleanup and the start of the next daemon.
     #[test]
     fn what_could_not_be_restored_is_there_for_the_next_run_and_the_one_after_it() {
         let dir = tempfile::tempdir().unwrap();

@@ -47,8 +47,8 @@ impl Services {
 }
 
 /// Returns who may use the sockets. If the group cannot be looked up within `patience`, only root
-/// may use them, but the daemon starts nevertheless, so that VMs are boosted. The name service may
-/// never answer, so another thread asks it.
+/// may use the sockets. The daemon starts nevertheless, so that VMs are boosted. Another thread
+/// asks the name service, because the name service may never answer.
 fn access<E: Display + Send + 'static>(
     group: &str,
     patience: Duration,

@@ -33,8 +33,8 @@ impl StopThread {
         StopThread::spawn(Builder::new().name(name), body)
     }
 
-    /// Like [`start`](StopThread::start), but with a small stack, for a thread that is one of many:
-    /// all memory of the daemon is locked, including stacks.
+    /// Like [`start`](StopThread::start), but with a small stack. Use this function for a thread
+    /// that is one of many, because all memory of the daemon is locked, including stacks.
     ///
     /// # Errors
     /// The errors of [`start`](StopThread::start).

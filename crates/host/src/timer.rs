@@ -49,7 +49,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A thread that could not run for a while does its work once, and not once per interval.
+    /// A thread that could not run for a while does its work once, and not once per missed
+    /// interval.
     #[test]
     fn a_timer_that_is_late_is_due_once() {
         let start = Instant::now();
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(timer.rest(SECOND, woken), ms(100));
         assert!(timer.is_due(SECOND, woken + ms(100)));
         assert_eq!(timer.rest(SECOND, woken + ms(100)), SECOND);
-        // The interval is shorter than before: the timer is due at once.
+        // The interval is shorter now, so the timer is already due.
         assert_eq!(timer.rest(ms(500), woken + ms(700)), Duration::ZERO);
         timer.restart(woken + ms(700));
         assert_eq!(timer.rest(ms(500), woken + ms(800)), ms(400));

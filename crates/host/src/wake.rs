@@ -20,7 +20,7 @@ pub(crate) fn wake(fd: &OwnedFd) {
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-/// Clears an eventfd, so that it is not readable any more.
+/// Clears an eventfd, so that it is no longer readable.
 pub(crate) fn clear_wake(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0u8; 8]);
 }

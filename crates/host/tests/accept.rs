@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A process without a free file descriptor: clients wait, and the servers sleep meanwhile. This
-//! test has a process of its own, because it lowers the limit of its process.
+//! Tests a process that has no free file descriptor: clients wait, and the servers sleep meanwhile.
+//! This test has a process of its own, because it lowers the process's limit of file descriptors.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -14,8 +14,9 @@ use paracord_host::metrics::MetricsServer;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// utime + stime of this process. `stat`: /proc/self/stat, which is opened while there are free file
-/// descriptors. A descriptor that was freed for it could be taken by a server.
+/// utime + stime of this process. `stat`: /proc/self/stat, which the test opens while there are
+/// free file descriptors. If the test freed a descriptor for this file later, a server could take
+/// that descriptor.
 fn cpu_ticks(stat: &File) -> u64 {
     let mut text = [0; 1024];
     let length = stat.read_at(&mut text, 0).unwrap();

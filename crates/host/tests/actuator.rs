@@ -18,7 +18,7 @@ const PRIORITY: u32 = 8;
 const BOOST: Action = Action::Boost(Level::Full);
 const BOOST_FOR_IRQ: Action = Action::Boost(Level::Interrupt);
 const PROC: &str = "/proc";
-/// A process whose first thread has ended.
+/// A process whose thread group leader has ended.
 const ENDED: Process = Process { pid: 4_000_000, start_ticks: 99 };
 
 /// A thread that sleeps until this value is dropped.
@@ -215,7 +215,7 @@ fn an_interrupt_goes_behind_full_boosts_and_is_raised_once() {
 }
 
 /// Two cases: a message that was sent before the policy knew of the quota, and a boost by the
-/// scheduler that would become a real-time boost.
+/// scheduler that would become a real-time boost when the scheduler is gone.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
@@ -244,7 +244,7 @@ fn a_thread_with_a_cpu_quota_does_not_become_real_time() {
     );
 }
 
-/// With actuator auto the scheduler comes and goes while vCPUs are boosted.
+/// With actuator auto, the scheduler may start or stop while vCPUs are boosted.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
@@ -268,8 +268,8 @@ fn a_boost_goes_on_when_the_scheduler_comes_and_when_it_goes() {
         s.act(&[Action::Unboost]);
         assert_eq!((s.sleeper.attr().policy, s.sleeper.attr().nice), (policy::OTHER, 3));
     }
-    // Somebody else has changed the thread meanwhile: it is left alone, and does not count as
-    // boosted any more.
+    // Another program has changed the thread in the meantime. The actuator does not change the
+    // thread, which no longer counts as boosted.
     s.act(&[BOOST]);
     sched::set(s.sleeper.tid, &nice(7)).unwrap();
     s.actuator.scheduler_came(&s.table, |_| ());
@@ -297,7 +297,7 @@ fn a_thread_at_its_end_is_not_touched() {
     assert_eq!(s.actuator.stats().snapshot().gone, 2);
 }
 
-/// The tid of a thread that has ended may name another thread by now.
+/// The tid of a thread that has ended may belong to another thread by now.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_boost_is_not_raised_at_the_end_of_its_thread() {
@@ -310,8 +310,8 @@ fn a_boost_is_not_raised_at_the_end_of_its_thread() {
     assert_eq!((stats.raised, stats.gone), (0, 1));
 }
 
-/// Runs `body` without CAP_SYS_NICE. Without it no thread may clear SCHED_FLAG_RESET_ON_FORK, which
-/// a boost sets.
+/// Runs `body` without CAP_SYS_NICE. Without this capability, no thread may clear
+/// SCHED_FLAG_RESET_ON_FORK, which a boost sets.
 fn without_sys_nice(body: impl FnOnce()) {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let before = capabilities(None).unwrap();
@@ -337,7 +337,7 @@ fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() 
     s.actuator.reconcile(&s.table, |_| ());
     assert_eq!((s.sleeper.attr(), s.journal.entry(0)), (before, None));
 
-    // The daemon is not alive any more: a later process finds the entry.
+    // The daemon is no longer alive: a later process finds the entry.
     s.act(&[BOOST]);
     without_sys_nice(|| s.actuator.restore_all(&s.table));
     assert!(!s.journal.is_clear());
@@ -356,8 +356,8 @@ fn a_thread_that_cannot_be_given_back_keeps_its_entry_until_it_can_or_is_gone() 
     assert_eq!((s.journal.entry(0), s.actuator.stats().snapshot().boosted_now), (None, 0));
 }
 
-/// The daemon that boosted the other thread has died, and the supervisor could not restore the
-/// thread.
+/// An earlier daemon that boosted another thread has died, and the supervisor could not restore
+/// that thread.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
@@ -372,7 +372,8 @@ fn the_entry_of_a_thread_of_an_earlier_run_is_not_overwritten() {
     s.actuator.restore_all(&s.table);
     assert_eq!((s.sleeper.attr().policy, s.journal.entry(0)), (policy::OTHER, Some(entry)));
 
-    // The end of a boost by the scheduler, which has no entry, does not clear the entry either.
+    // A boost by the scheduler has no entry. Its end does not clear the other thread's entry
+    // either.
     let mut actuator = Actuator::new(Arc::clone(&s.journal), PRIORITY).with_scheduler();
     for action in [BOOST, Action::Unboost, BOOST] {
         actuator.take(Message { action, index: 0, tid: s.sleeper.tid, decided_ns: 0 });
@@ -407,7 +408,8 @@ fn the_journal_alone_restores_and_knows_a_reused_tid() {
     assert_eq!(s.sleeper.attr(), before);
 }
 
-/// An unprivileged user may lower the priority of a real-time thread, but may not clear the flag.
+/// An unprivileged user may lower the priority of a real-time thread, but may not clear
+/// SCHED_FLAG_RESET_ON_FORK.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_boost_ends_although_its_priority_was_lowered() {
@@ -417,7 +419,7 @@ fn a_boost_ends_although_its_priority_was_lowered() {
     sched::set(s.sleeper.tid, &SchedAttr::realtime(policy::RR, 2)).unwrap();
     s.act(&[Action::Unboost]);
     assert_eq!((s.sleeper.attr(), s.journal.entry(0)), (before, None));
-    // Without the flag, and at a higher priority, the change is that of a privileged process.
+    // If the flag is clear, or the priority is higher, a privileged process has made the change.
     let lower = SchedAttr { flags: 0, ..SchedAttr::realtime(policy::RR, 2) };
     for others in [lower, SchedAttr::realtime(policy::RR, PRIORITY + 1)] {
         s.act(&[BOOST]);
@@ -429,7 +431,7 @@ fn a_boost_ends_although_its_priority_was_lowered() {
 }
 
 /// A boosted thread that calls execve(2). Two sleepers stand in for the thread before and after the
-/// call. `between`: what happens before the message about the call is carried out.
+/// call. `between`: what happens before the actuator handles the message about the call.
 fn after_exec(name: &str, between: impl FnOnce(&mut Setting, u32)) -> (Setting, Sleeper) {
     let mut s = Setting::new(name, &nice(3));
     let after = Sleeper::start(&nice(0));
@@ -457,7 +459,7 @@ fn a_thread_that_has_called_execve_is_restored_under_its_new_id() {
             s.table.live.store(false, Ordering::Relaxed);
             s.actuator.reconcile(&s.table, |_| ());
         }),
-        // Its former ID names another thread.
+        // The former ID of the thread belongs to another thread.
         ("exec-reused", |s, _| {
             s.table.live.store(false, Ordering::Relaxed);
             s.act(&[Action::Unboost]);
@@ -468,7 +470,8 @@ fn a_thread_that_has_called_execve_is_restored_under_its_new_id() {
         assert_eq!((after.attr().policy, after.attr().nice), (policy::OTHER, 3), "{name}");
         assert_eq!((s.journal.entry(0), s.actuator.stats().snapshot().boosted_now), (None, 0));
     }
-    // A later message of the same batch, and the end of the daemon, do not drop the message.
+    // Neither a later message of the same batch nor the end of the daemon drops the message about
+    // the call.
     let (_, after) = after_exec("exec-coalesced", |s, tid| {
         s.actuator.take(exec(tid));
         s.actuator.take(Message { action: Action::Unboost, ..exec(tid) });
@@ -481,8 +484,8 @@ fn a_thread_that_has_called_execve_is_restored_under_its_new_id() {
     assert_eq!(after.attr().policy, policy::OTHER);
 }
 
-/// Until the message about the call comes, the boost is owed, and the entry stays for the
-/// supervisor.
+/// Until the message about execve(2) comes, the actuator cannot end the boost, and the entry stays
+/// for the supervisor.
 #[test]
 #[ignore = "needs CAP_SYS_NICE"]
 fn a_boost_whose_thread_has_lost_its_id_is_owed() {

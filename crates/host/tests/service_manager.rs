@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a service manager hears of a daemon that waits for KVM.
+//! Tests what a service manager hears from a daemon that waits for KVM.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::path::Path;
@@ -13,9 +13,10 @@ use paracord_host::run_dir::keep_journals;
 use paracord_host::settings::Settings;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Longest wait for a word on a busy machine.
+/// Longest wait for a message on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Shorter than the interval in which a daemon without VMs has other work to do, which is a second.
+/// Interval of the `alive` messages. It is shorter than one second, the interval at which a daemon
+/// without VMs has other work to do.
 const ALIVE: Duration = Duration::from_millis(100);
 
 struct Recorder(Sender<String>);
@@ -50,7 +51,7 @@ impl Manager for Recorder {
     }
 }
 
-/// The next word that does not only say that the daemon is alive.
+/// The next word other than `alive`.
 fn next(words: &Receiver<String>) -> String {
     loop {
         let word = words.recv_timeout(PATIENCE).unwrap();

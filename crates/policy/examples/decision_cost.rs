@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures the cost of a policy decision: `decision_cost [DECISIONS]` prints a line of JSON with
-//! nanoseconds per decision. bench/costs runs it under callgrind, to count instructions, too.
+//! Measures the cost of a policy decision: `decision_cost [DECISIONS]` prints one line of JSON per
+//! case, with nanoseconds per decision. bench/costs also runs this program under callgrind, to
+//! count instructions.
 
 use std::{hint::black_box, time::Instant};
 
@@ -9,7 +10,8 @@ use paracord_policy::{
     pc_bucket, pc_guest_view, step,
 };
 
-/// Events of one vCPU, each with the time before it.
+/// Events of one vCPU. Each entry has the time before the event, the event, and whether the vCPU
+/// then runs.
 type Trace = [(u64, u32, bool)];
 
 fn main() {

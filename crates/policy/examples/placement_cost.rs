@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Measures the cost of a placement by energy: `placement_cost [PLACEMENTS]` prints lines of JSON
-//! with nanoseconds per placement. A wakeup pays this on a host whose CPUs differ.
+//! with nanoseconds per placement. On a host whose CPUs differ, each wakeup has this cost.
 
 use std::{hint::black_box, time::Instant};
 
 use paracord_policy::energy::{self, Cpu, place};
 use paracord_policy::{pc_energy, pc_point};
 
-/// A host with domains of 4 CPUs and 8 frequencies each. Later domains are larger.
+/// A host with domains of 4 CPUs and 8 frequencies each. The CPUs of later domains have a higher
+/// capacity.
 fn host(domains: u32) -> (pc_energy, Vec<Cpu>) {
     let mut model = pc_energy::default();
     let mut cpus = Vec::new();

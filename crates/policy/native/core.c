@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Functions that Rust calls: turns on a core whose CPUs run tasks with different cookies. */
+/* Functions that Rust calls: turns on a core whose CPUs have tasks with different cookies. */
 #include "policy/core.h"
 
 int paracord_core_comes_after(struct pc_core *core, u64 vtime, u32 inverse, struct pc_core *other, u64 other_vtime,

@@ -59,13 +59,18 @@ void paracord_perf_begin(const struct pc_perf_cpu *cpu, struct pc_perf_task *t, 
 	pc_perf_begin(cpu, t, now_ns);
 }
 
-/* The clamps in force of a task in a group below a parent. The result replaces the task's own clamps. */
+/*
+ * Computes a task's effective clamps from its own clamps and those of its group and the parent group. Stores the result in *task.
+ */
 void paracord_clamp_effective(struct pc_clamp *task, const struct pc_clamp *group, const struct pc_clamp *parent)
 {
 	*task = pc_clamp_within(*task, pc_clamp_under(*group, *parent));
 }
 
-/* The clamps of a vCPU whose guest has made a request. The result replaces the clamps that the host has set. */
+/*
+ * Computes a vCPU's clamps from the clamps that the host has set and from the guest's request and limit. Stores the result in
+ * *host.
+ */
 void paracord_clamp_guest(struct pc_clamp *host, u32 request, u32 limit)
 {
 	*host = pc_clamp_guest(*host, request, limit);
@@ -76,7 +81,7 @@ int paracord_request_moved(u32 told, u32 now)
 	return pc_request_moved(told, now);
 }
 
-/* A wakeup. Removes the sleeper's part first, as the scheduler does (bpf/sched_perf.h). */
+/* Wakes a task. First removes the task's contribution from the sum of `home`, as the scheduler does (bpf/sched_perf.h). */
 void paracord_perf_wake(struct pc_perf_cpu *cpu, struct pc_perf_cpu *home, struct pc_perf_task *t,
 			const struct pc_clamp *clamp, u64 now_ns)
 {

@@ -11,7 +11,7 @@ u32 paracord_pmu_end_slice(struct pc_pmu_pool *pool);
 u32 paracord_pmu_allowed(struct pc_pmu_budget *budget, const struct pc_pmu_quota *quota, u64 now_ns);
 void paracord_pmu_charge(struct pc_pmu_budget *budget, const struct pc_pmu_quota *quota, u32 opens, u64 used_ns);
 
-/* The default pool and the default quota. Either pointer may be NULL. */
+/* Stores the default pool and the default quota. Either pointer may be NULL. */
 void paracord_pmu_defaults(struct pc_pmu_pool *pool, struct pc_pmu_quota *quota)
 {
 	if (pool)

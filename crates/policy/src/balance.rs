@@ -18,25 +18,25 @@ pub fn weight(inverse: u32) -> u32 {
     unsafe { paracord_fair_weight(inverse) }
 }
 
-/// A CPU's pace after another `ns` (`pc_pace`). `weight` is the sum of the weights of the tasks that
-/// it ran, in 64ths; 0: it ran none.
+/// A CPU's pace after a further `ns` nanoseconds (`pc_pace`). `weight` is the sum of the weights of
+/// the tasks that shared the CPU during this time, in 64ths; 0: the CPU ran none.
 #[must_use]
 pub fn pace(pace: u64, ns: u64, weight: u64) -> u64 {
     // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_pace(pace, ns, weight) }
 }
 
-/// Whether a CPU takes over a task that waits on another CPU (`pc_balance_takes`).
+/// Whether a CPU pulls a task that waits on another CPU (`pc_balance_takes`).
 #[must_use]
 pub fn takes(ahead: i64, with: u64, there: u64, slice_ns: u32) -> bool {
     // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_balance_takes(ahead, with, there, slice_ns) != 0 }
 }
 
-/// How long a task waits before an idle CPU takes it, in ns (`pc_cross_wait_ns`).
+/// How long a task waits before an idle CPU pulls it, in ns (`pc_cross_wait_ns`).
 ///
-/// `home`: home node of the task's VM, if it has one. `from`, `to`: nodes of the two CPUs; `None`:
-/// any node.
+/// `home`: home node of the task's VM, if it has one. `from`: node of the CPU on which the task
+/// waits. `to`: node of the idle CPU; `None`: any other node.
 #[must_use]
 pub fn cross_wait_ns(home: Option<u32>, from: u32, to: Option<u32>) -> u64 {
     let number = |node: u32| node + 1;
@@ -46,8 +46,8 @@ pub fn cross_wait_ns(home: Option<u32>, from: u32, to: Option<u32>) -> u64 {
     }
 }
 
-/// Interval at which a node's busy CPUs take a task from another node (`pc_cross_every_ns`);
-/// `None`: never.
+/// Interval at which a node's busy CPUs together pull a task from another node
+/// (`pc_cross_every_ns`); `None`: never.
 ///
 /// `ours`, `theirs`: the paces of the two nodes.
 #[must_use]

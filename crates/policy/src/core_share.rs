@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Core scheduling: which task runs next on an SMT core where tasks with different cookies must not
-//! share the core (policy/core.h).
+//! Core scheduling: which task runs next on an SMT core that tasks with different cookies must not
+//! use at the same time (policy/core.h).
 
 unsafe extern "C" {
     fn paracord_core_comes_after(
@@ -14,21 +14,21 @@ unsafe extern "C" {
     ) -> core::ffi::c_int;
 }
 
-/// A CPU's part of its core (`pc_core`).
+/// State of one CPU of an SMT core (`pc_core`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Core {
-    /// Virtual time of the CPU's run queue at which the CPUs of the core were equal.
+    /// Virtual time from which the advance of the CPU's tasks is measured.
     pub zero: u64,
-    /// When a task of this CPU was last compared.
+    /// When a task of this CPU was last compared with a task of another CPU.
     pub compared_ns: u64,
 }
 
-/// A task: its virtual time in the run queue of its CPU, and its inverse
+/// A task: its virtual time in the run queue of its CPU, and its inverse weight
 /// ([`crate::fair::inverse`]).
 pub type Task = (u64, u32);
 
-/// Whether a task runs after the task of another CPU of its core (`pc_core_comes_after`).
+/// Whether a task must run after a task on another CPU of the same core (`pc_core_comes_after`).
 pub fn comes_after(
     core: &mut Core,
     (vtime, inverse): Task,

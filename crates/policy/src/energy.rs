@@ -16,8 +16,8 @@ unsafe extern "C" {
     fn paracord_place_choose(model: *const pc_energy, place: *const pc_place) -> i32;
 }
 
-/// A domain with these frequencies, in ascending order. Points beyond [`PC_POINTS_MAX`] are left
-/// out.
+/// A domain with these frequencies, in ascending order. Points beyond [`PC_POINTS_MAX`] are
+/// ignored.
 #[must_use]
 pub fn domain(points: &[pc_point]) -> pc_domain {
     let points = &points[..points.len().min(PC_POINTS_MAX as usize)];
@@ -30,19 +30,19 @@ pub fn domain(points: &[pc_point]) -> pc_domain {
 /// A CPU as a placement sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
-    /// Index of its domain.
+    /// Index of the CPU's domain.
     pub domain: u32,
     /// Capacity at the highest frequency, 0..1024.
     pub capacity: u32,
-    /// Sum of the requests of the CPU's tasks, without the task that is placed.
+    /// Sum of the requests of the CPU's tasks, without the task being placed.
     pub sum: u32,
-    /// Whether the task that is placed may run on this CPU.
+    /// Whether the task being placed may run on this CPU.
     pub allowed: bool,
 }
 
 /// The CPU for a task that requests `request`; -1: no CPU is allowed.
 ///
-/// `prev`: index in `cpus` of the CPU on which the task is; -1: it has no CPU yet.
+/// `prev`: index in `cpus` of the task's current CPU; -1: the task has no CPU yet.
 #[must_use]
 pub fn place(model: &pc_energy, cpus: &[Cpu], request: u32, prev: i32) -> i32 {
     let mut place = pc_place::default();

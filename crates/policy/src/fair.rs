@@ -26,7 +26,7 @@ pub fn inverse(nice: i32) -> u32 {
     unsafe { paracord_fair_inverse(nice) }
 }
 
-/// Virtual time of a running time `ran_ns` (`pc_fair_virtual`).
+/// Virtual time by which a task advances when it runs for `ran_ns` (`pc_fair_virtual`).
 #[must_use]
 pub fn virtual_ns(ran_ns: u64, inverse: u32) -> u64 {
     // SAFETY: the call takes and returns plain integers only.
@@ -75,7 +75,8 @@ pub fn batches(ran_ns: u64, inverse: u32, wakers_inverse: u32) -> bool {
     unsafe { paracord_fair_batches(ran_ns, inverse, wakers_inverse) != 0 }
 }
 
-/// Factor of the tasks in a control group (`pc_group_factor`). The factor of the root is `1 << 20`.
+/// Factor of the tasks in a control group (`pc_group_factor`). The factor of the root group is
+/// `1 << 20`.
 #[must_use]
 pub fn group_factor(parents_factor: u64, active: i64, weight: u32) -> u64 {
     // SAFETY: the call takes and returns plain integers only.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Invariants that hold after every policy step, whatever bytes the step was given. The property
-//! tests and the fuzz target share this check.
+//! Invariants that hold after every policy step, whatever bytes the step gets. The property tests
+//! and the fuzz target share this check.
 
 use crate::{
     PC_BOOST, PC_KEEP, PC_MODE_OBSERVE, PC_MODE_ON, PC_REASONS, PC_UNBOOST, pc_boost_config,
     pc_boost_obs, pc_boost_state, pc_bucket, step,
 };
 
-/// Bounds of policy/budget.h and policy/boost.h. They are repeated here so that nobody changes them
-/// there by accident.
+/// Bounds of policy/budget.h and policy/boost.h. They are repeated here so that the checks notice
+/// an accidental change of the headers.
 const PERIOD_MIN_NS: u64 = 10_000_000;
 const PERIOD_MAX_NS: u64 = 10_000_000_000;
 const DEBT_MAX_NS: i64 = 10_000_000_000;
@@ -39,7 +39,7 @@ impl Plain for pc_bucket {}
 impl Plain for pc_boost_obs {}
 impl Plain for u64 {}
 
-/// Takes a value from the front of `bytes`, or the default value if too few bytes are left.
+/// Takes a value from the front of `bytes`. Returns the default value if too few bytes are left.
 fn take<T: Plain>(bytes: &mut &[u8]) -> T {
     match bytes.split_at_checked(size_of::<T>()) {
         Some((head, rest)) => {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The boost policy (policy/*.h), compiled natively for tests, fuzzing and the simulator, and the
-//! types that the sensor shares with the daemon.
+//! The boost policy (policy/*.h), compiled natively for tests, fuzzing and the simulator. Also
+//! contains the types that the sensor shares with the daemon.
 //!
 //! All times are in nanoseconds of `CLOCK_MONOTONIC`, except in load tracking ([`pelt`], [`perf`]),
 //! where the caller chooses the clock. No function fails, whatever bytes its arguments contain (see
 //! `tests/`).
 
-/// Layouts of bpf/sensor_shared.h (with the policy/*_types.h that it includes) and
+/// Rust versions of the types in bpf/sensor_shared.h (including those of policy/*_types.h) and in
 /// policy/pmu_pool_types.h.
 #[allow(
     missing_docs,
@@ -94,7 +94,7 @@ pub fn step(
     now_ns: u64,
 ) -> pc_boost_decision {
     let mut decision = pc_boost_decision::default();
-    // SAFETY: the pointers come from references and are valid for the length of the call, and
+    // SAFETY: the pointers come from references. They are valid for the length of the call, and
     // exclusive where the function writes. The function keeps none of them.
     unsafe { paracord_boost_step(cfg, state, vm, cpu, obs, now_ns, &raw mut decision) };
     decision
@@ -115,13 +115,15 @@ pub fn wants_view(state: &pc_boost_state, now_ns: u64) -> bool {
     unsafe { paracord_boost_wants_view(state, now_ns) != 0 }
 }
 
-/// Short form of `PC_EV_RUN` (`pc_boost_resume`). False: the caller must make a step instead.
+/// Short form of the step for `PC_EV_RUN` (`pc_boost_resume`). Returns false if the caller must
+/// call [`step`] instead.
 pub fn resume(state: &mut pc_boost_state, cpu: &pc_bucket, now_ns: u64) -> bool {
     // SAFETY: the pointers are valid for the length of the call, and the first one is exclusive.
     unsafe { paracord_boost_resume(state, cpu, now_ns) != 0 }
 }
 
-/// Short form of `PC_EV_IRQ` (`pc_boost_note_irq`). False: the caller must make a step instead.
+/// Short form of the step for `PC_EV_IRQ` (`pc_boost_note_irq`). Returns false if the caller must
+/// call [`step`] instead.
 pub fn note_irq(state: &mut pc_boost_state, now_ns: u64) -> bool {
     // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_boost_note_irq(state, now_ns) != 0 }
@@ -134,7 +136,7 @@ pub fn level(reasons: u32) -> u32 {
     unsafe { paracord_boost_level(reasons) }
 }
 
-/// The view that a guest's context word and its preempt count yield (`pc_guest_view_of`).
+/// Makes the view of a guest from its context word and its preempt count (`pc_guest_view_of`).
 #[must_use]
 pub fn guest_view(context_word: u64, preempt_count: u32, preempt_count_mask: u32) -> pc_guest_view {
     let mut view = pc_guest_view::default();

@@ -13,13 +13,13 @@ unsafe extern "C" {
 }
 
 /// Accounts the time since the last update as running or as not running (`pc_pelt_update`). Returns
-/// whether a period has ended, so that `util_avg` is new.
+/// whether a period has ended, so that `util_avg` was updated.
 pub fn update(pelt: &mut pc_pelt, now_ns: u64, running: bool) -> bool {
     // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_pelt_update(pelt, now_ns, running.into()) != 0 }
 }
 
-/// `value` after this many periods of 1024 * 1024 ns (`pc_pelt_decay`).
+/// `value`, decayed over this many periods of 1024 * 1024 ns (`pc_pelt_decay`).
 #[must_use]
 pub fn decay(value: u64, periods: u64) -> u64 {
     // SAFETY: the call takes and returns plain integers only.

@@ -40,12 +40,12 @@ unsafe extern "C" {
 /// The task becomes runnable on the CPU on which it slept (`pc_perf_wake`).
 pub fn wake(cpu: &mut pc_perf_cpu, task: &mut pc_perf_task, clamp: pc_clamp, now_ns: u64) {
     let cpu: *mut pc_perf_cpu = cpu;
-    // SAFETY: both pointers are valid for the length of the call. The function allows that both
-    // CPUs are the same.
+    // SAFETY: both pointers are valid for the length of the call. The function allows both CPUs to
+    // be the same.
     unsafe { paracord_perf_wake(cpu, cpu, task, &raw const clamp, now_ns) };
 }
 
-/// The task becomes runnable on another CPU than the one on which it slept (`pc_perf_wake`).
+/// The task becomes runnable on a CPU other than `home`, on which it slept (`pc_perf_wake`).
 pub fn wake_elsewhere(
     cpu: &mut pc_perf_cpu,
     home: &mut pc_perf_cpu,
@@ -57,7 +57,7 @@ pub fn wake_elsewhere(
     unsafe { paracord_perf_wake(cpu, home, task, &raw const clamp, now_ns) };
 }
 
-/// Accounts the time since the last account, as running or as waiting (`pc_perf_account`).
+/// Accounts the time since the last call as running or as waiting (`pc_perf_account`).
 pub fn account(
     cpu: &mut pc_perf_cpu,
     task: &mut pc_perf_task,
@@ -69,13 +69,14 @@ pub fn account(
     unsafe { paracord_perf_account(cpu, task, &raw const clamp, running.into(), now_ns) };
 }
 
-/// Sets the demand of a task that is new on its CPU (`pc_perf_begin`).
+/// Sets the initial demand of a new task (`pc_perf_begin`).
 pub fn begin(cpu: &pc_perf_cpu, task: &mut pc_perf_task, now_ns: u64) {
     // SAFETY: the pointers are valid for the length of the call.
     unsafe { paracord_perf_begin(cpu, task, now_ns) };
 }
 
-/// The clamps of a task in a group under a parent (`pc_clamp_within`, `pc_clamp_under`).
+/// The effective clamps of a task in a group that has this parent group (`pc_clamp_within`,
+/// `pc_clamp_under`).
 #[must_use]
 pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) -> pc_clamp {
     // SAFETY: the pointers are valid for the length of the call.
@@ -83,7 +84,7 @@ pub fn effective_clamp(mut task: pc_clamp, group: pc_clamp, parent: pc_clamp) ->
     task
 }
 
-/// The clamps of a vCPU whose guest requests `request` and at most `limit` (`pc_clamp_guest`).
+/// The clamps of a vCPU whose guest has made this request and set this limit (`pc_clamp_guest`).
 #[must_use]
 pub fn guest_clamp(mut host: pc_clamp, request: u32, limit: u32) -> pc_clamp {
     // SAFETY: the pointer is valid and exclusive for the length of the call.
@@ -110,14 +111,15 @@ pub fn cpu_request(cpu: &mut pc_perf_cpu, pressure: u32, now_ns: u64) -> u32 {
     unsafe { paracord_perf_cpu_request(cpu, pressure, now_ns) }
 }
 
-/// Time that a capped task is charged for `ran_ns` while other tasks wait (`pc_perf_capped_ns`).
+/// Time charged to a capped task that has run for `ran_ns` while other tasks wait
+/// (`pc_perf_capped_ns`).
 #[must_use]
 pub fn capped_ns(ran_ns: u64, speed: u32, cap: u32) -> u64 {
     // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_perf_capped_ns(ran_ns, speed, cap) }
 }
 
-/// The request without its ripple (`pc_perf_hold`).
+/// The request, held so that it has no ripple (`pc_perf_hold`).
 pub fn hold(cpu: &mut pc_perf_cpu, request: u32, now_ns: u64) -> u32 {
     // SAFETY: the pointer is valid and exclusive for the length of the call.
     unsafe { paracord_perf_hold(cpu, request, now_ns) }

@@ -48,18 +48,19 @@ pub enum Mode {
     Recreate,
 }
 
-/// What the rest of a VM's budget allows.
+/// What the remaining budget of a VM allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowed {
     /// No counter is served until the next period.
     Nothing,
     /// Events that are open may be reused.
     Reuse,
-    /// Events may be opened, too.
+    /// Events may also be opened.
     Open,
 }
 
-/// How a counter gets its event. The number is the event's place, which is below [`PC_PMU_EVENTS`].
+/// How a counter gets its event. The number in each variant is the event's place in the pool, below
+/// [`PC_PMU_EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// The event is open and paused.
@@ -126,7 +127,7 @@ impl Pool {
     /// A counter takes an event with `key` (`pc_pmu_take`).
     ///
     /// # Errors
-    /// Why the counter gets no event; the pool is unchanged then.
+    /// The reason why the counter gets no event. The pool is then unchanged.
     pub fn take(
         &mut self,
         counter: u32,
@@ -139,7 +140,7 @@ impl Pool {
             Allowed::Open => PC_PMU_ALLOW_OPEN,
         };
         let mut decision = pc_pmu_decision::default();
-        // SAFETY: the pointers come from references and are valid for the length of the call, and
+        // SAFETY: the pointers come from references. They are valid for the length of the call, and
         // exclusive where the function writes.
         unsafe { paracord_pmu_take(&raw mut self.0, counter, key, allowed, &raw mut decision) };
         let event = usize::from(decision.event);
@@ -168,7 +169,8 @@ impl Pool {
         }
     }
 
-    /// The event is gone, and not by a decision of the pool (`pc_pmu_drop`).
+    /// Removes an event that could not be opened, or that the caller has closed for a reason of its
+    /// own (`pc_pmu_drop`).
     pub fn forget(&mut self, event: usize) {
         let event = u32::try_from(event).unwrap_or(u32::MAX);
         // SAFETY: the pointer is valid and exclusive for the length of the call.
@@ -187,17 +189,17 @@ impl Pool {
 #[must_use]
 pub fn default_release_slices() -> u32 {
     let mut pool = pc_pmu_pool::default();
-    // SAFETY: the pointer is valid and exclusive. The function allows that the other pointer is
+    // SAFETY: the pointer is valid and exclusive. The function allows the other pointer to be
     // null.
     unsafe { paracord_pmu_defaults(&raw mut pool, core::ptr::null_mut()) };
     pool.release_slices
 }
 
-/// The default limits of what a VM may cause.
+/// The default limits of the work that a VM may cause.
 #[must_use]
 pub fn default_quota() -> pc_pmu_quota {
     let mut quota = pc_pmu_quota::default();
-    // SAFETY: the pointer is valid and exclusive. The function allows that the other pointer is
+    // SAFETY: the pointer is valid and exclusive. The function allows the other pointer to be
     // null.
     unsafe { paracord_pmu_defaults(core::ptr::null_mut(), &raw mut quota) };
     quota

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Invariants of the pool of perf events, whatever operations are carried out on it. The property
+//! Invariants of the pool of perf events, which hold after any sequence of operations. The property
 //! tests and the fuzz target share this check.
 
 use crate::pmu::{Allowed, Give, Mode, Pool, Refusal, Take};
@@ -11,8 +11,8 @@ const EVENTS: usize = PC_PMU_EVENTS as usize;
 /// counter that holds it.
 type Host = [Option<(pc_pmu_key, Option<u32>)>; EVENTS];
 
-/// Carries out the operations that `bytes` describe, two bytes per operation, and checks each of
-/// them against the open events.
+/// Carries out the operations that `bytes` describes, two bytes per operation. Checks the result of
+/// each operation against the events that are open on the host.
 ///
 /// # Panics
 /// If an operation breaks an invariant.
@@ -21,7 +21,7 @@ pub fn check(mode: Mode, release_slices: u32, bytes: &[u8]) {
     let mut host: Host = [None; EVENTS];
     for pair in bytes.chunks_exact(2) {
         let (what, which) = (pair[0], pair[1]);
-        // Indices beyond the last counter occur, too.
+        // The indices include some beyond the last counter.
         let counter = u32::from(which) % (PC_PMU_COUNTERS + 2);
         match what % 8 {
             0..=3 => take(&mut pool, &mut host, counter, what),
@@ -98,7 +98,7 @@ fn end_slice(pool: &mut Pool, host: &mut Host) {
     assert!(was_open == 0 || host.iter().flatten().count() > 0, "the last one stays");
 }
 
-/// The pool's state matches the open events, and no counter has two events.
+/// Checks that the pool's state matches the open events, and that no counter has two events.
 fn same(pool: &Pool, host: &Host) {
     let mut seen = 0_u32;
     for (event, open) in pool.state().event.iter().zip(host) {

@@ -12,7 +12,7 @@ unsafe extern "C" {
     fn paracord_quota_again_ns(q: *const pc_quota) -> u64;
 }
 
-/// Whether a quota and a period are a limit (`pc_quota_is_set`).
+/// Whether this quota and this period limit a group (`pc_quota_is_set`).
 #[must_use]
 pub fn is_set(quota_ns: u64, period_ns: u64) -> bool {
     // SAFETY: the call takes and returns plain integers only.
@@ -31,13 +31,13 @@ pub fn take(quota: &mut pc_quota, wanted_ns: u64) -> u64 {
     unsafe { paracord_quota_take(quota, wanted_ns) }
 }
 
-/// Returns unused runtime to the pool; below 0, a debt (`pc_quota_give`).
+/// Returns unused runtime to the pool; a negative `ns` adds a debt (`pc_quota_give`).
 pub fn give(quota: &mut pc_quota, ns: i64) {
     // SAFETY: the pointer comes from a reference and is valid for the length of the call.
     unsafe { paracord_quota_give(quota, ns) }
 }
 
-/// Runtime that a CPU takes from the pool at once (`pc_quota_portion_ns`).
+/// Runtime that a CPU takes from the pool in one step (`pc_quota_portion_ns`).
 #[must_use]
 pub fn portion_ns(quota: &pc_quota) -> u64 {
     // SAFETY: the pointer comes from a reference and is valid for the length of the call.

@@ -8,8 +8,8 @@ unsafe extern "C" {
 /// The reserve after cpu.stat was read again (`pc_reserve_next`).
 ///
 /// All times are in nanoseconds. `left`: the reserve after the previous reading. `granted`: runtime
-/// that the quota has granted since then. `used`: CPU time that all threads have used since then.
-/// `most`: the largest value that the reserve may have.
+/// that the quota has granted since then. `used`: CPU time that all threads of the group have used
+/// since then. `most`: the largest value that the reserve may have.
 #[must_use]
 pub fn next(left: i64, granted: u64, used: u64, most: u64) -> i64 {
     // SAFETY: the call takes and returns plain integers only.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The distances between CPUs, as the scheduler needs them (`pc_near`): rings of CPUs, and the
-//! numbers of nodes and caches.
+//! The distances between CPUs, in the form that the scheduler needs (`pc_near`): rings of CPUs, and
+//! the node and the cache of each CPU.
 //!
 //! A ring visits each of its CPUs once. The CPUs of a node are consecutive, and within a node the
 //! CPUs of a last-level cache are consecutive. So a search along a ring visits near CPUs first.
@@ -12,7 +12,7 @@ use crate::{
     PC_NODES_MAX, pc_near,
 };
 
-/// The place of a CPU in the topology, by any numbers that distinguish nodes and caches.
+/// The place of a CPU in the topology. Any numbers that distinguish nodes and caches are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The node.
@@ -59,7 +59,7 @@ pub fn near(places: &[Place]) -> Vec<pc_near> {
         .collect()
 }
 
-/// Numbers the distinct keys from 0, in their order.
+/// Numbers the distinct keys from 0, in ascending order.
 fn numbers<T: Ord>(of: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     let mut numbers: BTreeMap<T, usize> = of.map(|key| (key, 0)).collect();
     numbers.values_mut().enumerate().for_each(|(number, value)| *value = number);
@@ -78,7 +78,7 @@ fn ring(order: &[usize], group: impl Fn(usize) -> (usize, usize)) -> Vec<(usize,
     ring
 }
 
-/// Converts a number of a CPU, node or cache. All of them are below `u16::MAX`.
+/// Converts the number of a CPU, a node or a cache. All these numbers are below `u16::MAX`.
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Paces of CPUs, and which CPU takes over a task.
+//! Paces of CPUs, and which CPU pulls a task.
 
 use paracord_policy::balance::{cross_every_ns, cross_wait_ns, node_pace, pace, takes, weight};
 use paracord_policy::fair::inverse;
@@ -80,8 +80,8 @@ fn nodes_that_differ_more_settle_it_sooner() {
     assert!(every(0).is_some_and(|every| every < MS));
 }
 
-/// One CPU of a node runs only a loop of the least weight. Its pace is thousands of times the pace
-/// of the other CPUs.
+/// One CPU of a node runs only a busy loop with the lowest weight. The pace of this CPU is
+/// thousands of times that of the other CPUs.
 #[test]
 fn no_cpu_makes_its_nodes_pace_alone() {
     let (usual, wild) = (100 * MS, 1 << 44);
@@ -92,7 +92,8 @@ fn no_cpu_makes_its_nodes_pace_alone() {
     }
 }
 
-/// Many CPUs see the slow one. None of them may become much slower than that by taking its task.
+/// Many CPUs see the same slow CPU. None of them may pull a task if the pull would make the pulling
+/// CPU much slower than the slow CPU was.
 #[test]
 fn nobody_becomes_slower_by_more_than_a_half() {
     let there = 1000 * FINE;
@@ -100,8 +101,9 @@ fn nobody_becomes_slower_by_more_than_a_half() {
     assert!(!takes(i64::MAX, there * 3 / 2 + 1, there, 2_800_000));
 }
 
-/// Loops on CPUs whose slices end at the same time. After each slice, each CPU compares itself with
-/// another CPU, and then runs the loop of its own that has run least.
+/// Simulates busy loops on CPUs whose slices end at the same time, and returns each loop's share of
+/// CPU time. After each slice, each CPU compares its pace with the pace of another CPU, and may
+/// pull a loop from that CPU. Then it runs its loop with the least virtual time.
 fn shares(weights: &[u64], cpus: usize, slices: usize) -> Vec<f64> {
     let mut on: Vec<usize> = (0..weights.len()).map(|task| task % cpus).collect();
     let (mut made, mut ran) = (vec![0.0f64; weights.len()], vec![0usize; weights.len()]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How much of a host CPU a malicious guest leaves. The policy runs in a small model of a CPU, on
-//! which boosted vCPUs run first and all other tasks share fairly. The host's own work never
-//! sleeps. A boost ends only if the policy decides so at a VM exit; the host's tick is such an
-//! exit, too.
+//! How much of a host CPU a malicious guest leaves to the host's own work. The policy runs in a
+//! small model of a CPU. In this model, boosted vCPUs run first, and all other tasks share the CPU
+//! fairly. The host's own work never sleeps. A boost ends only if the policy decides so at a VM
+//! exit. The host's tick also causes such an exit.
 #![allow(clippy::unwrap_used)]
 
 use paracord_policy::{
@@ -23,12 +23,12 @@ enum Guest {
     Hold,
     /// Spins and flips every hint at each exit, with one exit per quantum.
     Toggle,
-    /// Spins and makes others kick it all the time.
+    /// Spins and arranges to be kicked all the time.
     Kick,
-    /// Sleeps shortly every 900 us, so the reason WAKE never ends.
+    /// Sleeps briefly every 900 us, so that the reason WAKE never ends.
     Sleep,
-    /// Like `Sleep`, but it knows the rules: when its share of the period is nearly used up, it
-    /// spins without a reason.
+    /// Like `Sleep`, but it knows the rules: when its budget for the period is nearly used up, it
+    /// spins without claiming a reason.
     Adaptive,
 }
 
@@ -129,7 +129,7 @@ impl Cpu {
                 }
                 Some(index) => self.ran(index),
             }
-            // A vCPU that ran boosted or waited gets no fair time as compensation.
+            // A vCPU that ran boosted or waited is owed at most 4 ms of fair time.
             for vcpu in &mut self.vcpus {
                 vcpu.vruntime = vcpu.vruntime.max(host_vruntime.saturating_sub(4 * MS));
             }
@@ -148,7 +148,8 @@ impl Cpu {
         host_ran as f64 / (end - start) as f64
     }
 
-    /// The vCPU ran for a quantum. Reports its exits, and what the guest does next.
+    /// Accounts a quantum in which the vCPU ran. Decides what the guest does next, and reports the
+    /// vCPU's exits.
     fn ran(&mut self, index: usize) {
         let period = self.now / (100 * MS);
         let at_tick = self.now % HOST_TICK == 0;
@@ -179,7 +180,7 @@ impl Cpu {
 }
 
 /// Guards grants, budgets and the growing penalty. Beside an ordinary spinning vCPU, the host's
-/// work gets half of the CPU. Beside a malicious one, it gets at least 0.8 of that.
+/// work gets half of the CPU. Beside a malicious vCPU, it gets at least 0.8 of this half.
 #[test]
 fn a_rogue_leaves_the_host_its_share() {
     let ordinary = Cpu::new(defaults(), &[Guest::Spin]).host_share(10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs of a core take turns if cookies keep their tasks apart.
+//! The CPUs of a core take turns if their tasks have different cookies.
 
 use paracord_policy::balance::weight;
 use paracord_policy::core_share::{Core, comes_after};
@@ -32,7 +32,7 @@ impl Pair {
         self.vtimes[cpu] += virtual_ns(ns, inverses[cpu]);
     }
 
-    /// Share of the first CPU in this many ticks.
+    /// Runs this many ticks. Returns the share of ticks in which the first CPU runs its task.
     fn ticks(&mut self, ticks: u32, inverses: [u32; 2]) -> f64 {
         let first = (0..ticks).filter(|_| self.contend(inverses) == 0).count();
         first as f64 / f64::from(ticks)
@@ -80,7 +80,8 @@ fn short_sleeps_are_no_credit_for_later() {
 }
 
 proptest! {
-    /// Whatever the records contain, the two comparisons do not contradict each other.
+    /// Whatever the records contain, comparisons in the two directions do not contradict each
+    /// other.
     #[test]
     fn order_does_not_depend_on_who_is_asked_first(
         zeros in any::<[u64; 2]>(), compared in any::<[u64; 2]>(), vtimes in any::<[u64; 2]>(),

@@ -34,8 +34,8 @@ fn idle() -> [Cpu; 6] {
     [little, little, little, little, big, big]
 }
 
-/// Places tasks that never sleep, again and again, until no task moves. Updates the CPU of each
-/// task, and returns the number of moves.
+/// Places tasks that never sleep. In each of `rounds` rounds, places each task once. Updates the
+/// CPU of each task, and returns the number of moves.
 fn settle(cpus: &mut [Cpu; 6], tasks: &mut [(u32, i32)], rounds: usize) -> usize {
     let mut moves = 0;
     for _ in 0..rounds {
@@ -71,7 +71,8 @@ fn four_capped_tasks_take_a_small_cpu_each() {
     assert_eq!(settle(&mut cpus, &mut tasks, 10), 0);
 }
 
-/// Guards the fourth and fifth scenario: eight tasks share four CPUs, two on each, from any start.
+/// Guards the fourth and fifth scenario: eight tasks share four CPUs, two on each, wherever the
+/// tasks start.
 #[test]
 fn eight_capped_tasks_share_small_cpus_evenly() {
     for start in [0, 4, 5] {
@@ -125,7 +126,7 @@ fn who_is_cramped_on_a_small_cpu_goes_where_more_room_is() {
     assert_eq!(settle(&mut cpus, &mut [(900, 0)], 10), 0);
 }
 
-/// Guards: affinity.
+/// Guards affinity.
 #[test]
 fn only_allowed_cpus_are_chosen() {
     let mut cpus = idle();

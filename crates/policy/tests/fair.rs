@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 const SLICE_NS: u32 = 2_800_000;
 const SLICE: u64 = SLICE_NS as u64;
-/// The ends and the middle of sched_prio_to_weight (kernel/sched/core.c).
+/// Some weights of sched_prio_to_weight (kernel/sched/core.c), including both ends.
 const WEIGHTS: [(i32, f64); 5] =
     [(-20, 88761.0), (-10, 9548.0), (0, 1024.0), (10, 110.0), (19, 15.0)];
 
@@ -50,7 +50,8 @@ fn shares_are_the_weights() {
 fn groups_share_by_their_weights_whatever_is_in_them() {
     const ONE: u64 = 1 << 20;
     let first = group_factor(ONE, 3 * 1024, 100);
-    // A task of nice 0 beside a group of weight 100.
+    // The second group contains a task with nice 0 and a group of weight 100, with a weight of 1024
+    // each.
     let second = group_factor(ONE, 2 * 1024, 300);
     let inner = group_factor(second, 2 * 1024, 100);
     let inverses: Vec<u32> = [first, first, first, second, inner, inner, ONE]
@@ -87,8 +88,9 @@ fn a_long_sleep_is_worth_one_slice() {
     assert_eq!(place(u64::MAX - MS, MS), u64::MAX - MS);
 }
 
-/// Guards the wrap-around: at the lowest weight, the sign of a difference changes after a day and a
-/// half of running. A task that had slept longer than that would otherwise run last.
+/// Guards against the wrap-around of virtual time: at the lowest weight, the sign of a difference
+/// changes after a day and a half of running. Without this guard, a task that has slept for longer
+/// than that would run last.
 #[test]
 fn a_sleep_so_long_that_numbers_come_around_is_worth_one_slice() {
     for slept in [1 << 53, 1 << 62, (1 << 63) + 1, u64::MAX - (1 << 53)] {
@@ -115,8 +117,9 @@ fn a_debt_is_the_same_time_at_another_weight() {
     assert!(most <= virtual_ns(4400 * MS, u32::MAX), "{most}");
 }
 
-/// Guards that a task that has run boosted owes at most one slice of virtual time, because budgets
-/// pay for boosts. Otherwise, its wakeups would wait after one second of boosted running.
+/// Guards the limit of the debt after a boost: the task owes at most one slice of virtual time,
+/// because boosted time is already charged to budgets. Without the limit, a task that ran boosted
+/// for one second would have to wait at its next wakeup.
 #[test]
 fn a_boost_leaves_a_debt_of_a_slice_at_most() {
     let slice = slice_ns(2);
@@ -135,7 +138,7 @@ fn who_wakes_preempts_what_is_well_ahead_only() {
     let now = 1000 * MS;
     assert!(preempts(now - SLICE - MS, inverse(0), now, SLICE_NS));
     assert!(!preempts(now - SLICE, inverse(0), now, SLICE_NS));
-    // The same slice is more virtual time for a light task.
+    // For a light task, the same slice is more virtual time.
     assert!(!preempts(now - SLICE - MS, inverse(10), now, SLICE_NS));
 }
 
@@ -148,7 +151,8 @@ fn who_wakes_its_equals_has_half_a_millisecond_for_more() {
     assert!(!batches(0, inverse(-5), equal));
 }
 
-/// 192 tasks in a group with cpu.idle weigh 3 together, like one task alone in it.
+/// Together, 192 tasks in a group with cpu.idle have the weight 3. A single task in such a group
+/// has the same weight.
 #[test]
 fn many_tasks_of_an_idle_group_weigh_what_one_does() {
     const ONE: u64 = 1 << 20;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs the body of the fuzz target (fuzz/fuzz_targets/step.rs) for a few seconds in plain `cargo
-//! test`, on sequences of steps with a fixed seed.
+//! test`, on random inputs with a fixed seed.
 
 use paracord_policy::invariants::Inputs;
 
-/// A 64-bit linear congruential generator (Knuth, MMIX), of which the high half is used.
+/// A 64-bit linear congruential generator (Knuth, MMIX), of which only the highest byte is used.
 struct Random(u64);
 
 impl Random {
@@ -20,8 +20,8 @@ fn steps_over_random_bytes_keep_the_invariants() {
     let mut random = Random(1);
     let mut bytes = vec![0; Inputs::BYTES];
     for round in 0..300_000_u32 {
-        // Most rounds change only a few bytes of the previous round, so that sequences of steps are
-        // tested.
+        // Most rounds change only a few bytes of the previous round's input, so that steps on
+        // similar inputs are tested.
         let changes = if round % 16 == 0 { bytes.len() } else { 4 };
         for _ in 0..changes {
             let at = (usize::from(random.byte()) << 8 | usize::from(random.byte())) % bytes.len();

@@ -50,7 +50,7 @@ fn one_jump_is_as_good_as_many_steps() {
     assert_eq!(pelt.util_sum, 23_919_616);
 }
 
-/// Highest and lowest utilisation of a task that runs for `on` of each `on + off`.
+/// Highest and lowest utilisation of a task that alternately runs for `on` and sleeps for `off`.
 fn swing(on: u64, off: u64) -> (u32, u32) {
     let mut pelt = pc_pelt::default();
     let mut peak = 0;
@@ -86,7 +86,7 @@ fn a_clock_that_goes_back_starts_anew() {
 }
 
 proptest! {
-    /// Whatever a task did, its utilisation is at most 1024. While it does not run, its sum never
+    /// Whatever a task does, its utilisation is at most 1024. While it does not run, its sum never
     /// rises. (The average may rise later, because it is computed when a period ends.)
     #[test]
     fn utilisation_is_a_share(steps in prop::collection::vec((1u64..400 * MS, any::<bool>()), 1..60)) {

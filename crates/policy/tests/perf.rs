@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Requests add up, decay after their tasks sleep, and are carried over a sleep once.
+//! Requests add up, decay while their tasks sleep, and are carried over a sleep once.
 
 use paracord_policy::{pc_clamp, pc_perf_cpu, pc_perf_task, perf};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const ANY: pc_clamp = pc_clamp { min: 0, max: 1024 };
-/// The clamp of the root group, below which groups may have any clamps.
+/// The clamps of the root group, which do not limit the groups below it.
 const ROOT: pc_clamp = pc_clamp { min: 1024, max: 1024 };
 
 /// One CPU and its tasks. Time passes in milliseconds.
@@ -100,13 +100,13 @@ fn a_task_that_comes_and_goes_moves_the_request_little() {
         }
     }
     let (low, high) = (*seen.iter().min().unwrap_or(&0), *seen.iter().max().unwrap_or(&0));
-    // The sum of B's 300, and A's 400 with a quarter of headroom.
+    // B's 300, plus A's 400 with 25 % headroom.
     assert!(low > 720 && high < 880, "{low}..{high}");
     assert!(high - low < 100, "{low}..{high}");
 }
 
-/// A burst of 70 ms, then a sleep of 100 ms. Returns the request before the sleep, and the requests
-/// in the first window after it.
+/// Runs ten bursts of 70 ms, each followed by a sleep of 100 ms, and then one more burst. Returns
+/// the request at the end of the tenth burst, and the requests during the last burst.
 fn after_burst(carry: bool) -> (u32, Vec<u32>) {
     let mut a = pc_perf_task::default();
     let mut cpu = Cpu::new();
@@ -126,8 +126,8 @@ fn after_burst(carry: bool) -> (u32, Vec<u32>) {
     (level, first)
 }
 
-/// Guards the hold of requests: the ripple of a task that runs for 4 of 10 ms changes no frequency.
-/// A request that is no longer needed ends after two windows.
+/// Guards that requests are held: the ripple of a task that runs for 4 of 10 ms changes no
+/// frequency. A request that is no longer needed ends after two windows.
 #[test]
 fn a_request_falls_after_a_window_only() {
     let mut cpu = Cpu::new();
@@ -157,7 +157,7 @@ fn a_request_falls_after_a_window_only() {
     cpu.now += 35 * MS;
     let request = cpu.request();
     assert!(perf::hold(&mut cpu.cpu, request, cpu.now) < before * 3 / 4);
-    // A higher request takes effect at once.
+    // A higher request takes effect immediately.
     assert_eq!(perf::hold(&mut cpu.cpu, 1024, cpu.now), 1024);
 }
 
@@ -188,8 +188,9 @@ fn small_tasks_after_a_burst_use_the_carry_once() {
     assert!(first[1..].iter().all(|request| *request < level / 4), "{first:?}");
 }
 
-/// Guards the end of a useless carry. Without it, in a pattern that is mostly idle, the first small
-/// amount of work after each burst got the carry, although it needed 2 % of the frequency.
+/// Guards that a useless carry is not repeated. Without this rule, in a mostly idle workload, the
+/// first small piece of work after each burst got the carry, although it needed only 2 % of the
+/// frequency.
 #[test]
 fn a_carry_that_was_for_nothing_is_given_again_when_it_would_have_been_right() {
     let mut a = pc_perf_task::default();
@@ -208,7 +209,7 @@ fn a_carry_that_was_for_nothing_is_given_again_when_it_would_have_been_right() {
         assert_eq!(first.iter().any(|request| *request >= level), cycle == 0, "{level}: {first:?}");
     }
     // The first burst follows small work, so it gets no carry. A carry would have been right for
-    // it, so the later bursts get one.
+    // the first burst, so the later bursts get one.
     let bursts: Vec<(u32, u32)> = (0..5).map(|_| work(&mut cpu, &mut a, 60)).collect();
     let started_high: Vec<bool> = bursts.windows(2).map(|b| b[1].0 >= b[0].1).collect();
     assert_eq!(started_high, [false, true, true, true], "{bursts:?}");
@@ -254,7 +255,7 @@ fn a_busy_task_asks_for_more_than_it_gets() {
     let mut a = pc_perf_task::default();
     let mut cpu = Cpu::new();
     cpu.wake(&mut a, ANY);
-    // The task runs for half of the time, as it would at half of the speed.
+    // The task runs for half of the time.
     for _ in 0..200 {
         cpu.run(&mut [(&mut a, ANY)], 2);
         cpu.sleep(&mut a);
@@ -286,7 +287,8 @@ fn a_group_bounds_what_its_tasks_may_ask_for() {
 fn a_guest_asks_within_what_the_host_gives() {
     let clamp = |min, max| pc_clamp { min, max };
     let cases = [
-        // The clamp of the host, the request, the limit, and the resulting clamp.
+        // Each case: the host's clamps, the guest's request, the guest's limit, and the resulting
+        // clamps.
         (ANY, 0, 0, ANY),
         (ANY, 600, 0, clamp(600, 1024)),
         (ANY, u32::from(u16::MAX), 0, clamp(1024, 1024)),
@@ -294,10 +296,10 @@ fn a_guest_asks_within_what_the_host_gives() {
         (ANY, 600, 400, clamp(400, 400)),
         (ANY, 100, 400, clamp(100, 400)),
         (ANY, 0, u32::from(u16::MAX), ANY),
-        // The minimum of the host stays in force, whatever the guest requests.
+        // The host's minimum applies, whatever the guest requests.
         (clamp(200, 800), 0, 100, clamp(200, 200)),
         (clamp(200, 800), 50, 0, clamp(200, 800)),
-        // If the host's clamps cross, the maximum counts.
+        // If the host's minimum exceeds its maximum, the maximum applies.
         (clamp(500, 300), 0, 0, clamp(300, 300)),
     ];
     for (host, request, limit, expected) in cases {
@@ -321,8 +323,8 @@ fn a_guests_floor_gets_no_room_on_top() {
     let asks = perf::guest_clamp(ANY, 640, 0);
     cpu.wake(&mut vcpu, asks);
     assert_eq!(cpu.request(), 640);
-    // The vCPU uses little of what its guest requested. Then the guest requests nothing, so the
-    // next account removes the rest of the request.
+    // The vCPU uses little of what its guest requested. Then the guest withdraws its request, and
+    // the next call of `account` removes this request from the sum.
     cpu.run(&mut [(&mut vcpu, asks)], 1);
     assert_eq!(cpu.request(), 640);
     cpu.run(&mut [(&mut vcpu, perf::guest_clamp(ANY, 0, 0))], 1);
@@ -367,8 +369,8 @@ fn a_burst_under_a_guests_floor_carries_no_more_than_it_asked_for() {
     cpu.run(&mut [(&mut vcpu, asks)], 60);
     cpu.sleep(&mut vcpu);
     cpu.idle(200);
-    // At its last exit, the guest withdrew its request. The carry lasts for one window and has the
-    // request of the burst.
+    // At its last exit, the guest withdrew its request. The carry lasts for one window, at the
+    // request that the burst had.
     cpu.wake(&mut vcpu, ANY);
     assert_eq!(cpu.request(), 700);
     cpu.run(&mut [], 0);

@@ -22,7 +22,7 @@ fn key(config: u64) -> pc_pmu_key {
 #[derive(Clone, Copy)]
 enum Op {
     Takes(u32, u64, Result<Take, Refusal>),
-    /// A counter takes an event while the budget allows only this.
+    /// Like `Takes`, but the first field says what the budget allows.
     Within(Allowed, u32, u64, Result<Take, Refusal>),
     Gives(u32, Give),
     /// A slice ends, and these events are closed.
@@ -240,7 +240,7 @@ fn a_key_is_all_of_its_parts() {
     }
 }
 
-/// Guards that the event that was used longest ago is replaced first.
+/// Guards that the least recently used event is replaced first.
 #[test]
 fn a_full_pool_replaces_what_was_used_longest_ago() {
     let mut pool = Pool::new(Mode::Keyed, 0);
@@ -254,8 +254,8 @@ fn a_full_pool_replaces_what_was_used_longest_ago() {
 }
 
 /// Ten configurations rotate over four counters, as in perf: at each turn, one counter gets the
-/// next configuration. Returns the openings after the first round. `ends` says after which turns a
-/// slice ends.
+/// next configuration. Returns the number of openings after the first round. `ends` says after
+/// which turns a slice ends.
 fn rotation(mode: Mode, release_slices: u32, ends: impl Fn(u64) -> bool) -> u64 {
     let mut pool = Pool::new(mode, release_slices);
     let mut openings = 0;
@@ -271,7 +271,8 @@ fn rotation(mode: Mode, release_slices: u32, ends: impl Fn(u64) -> bool) -> u64 
     openings
 }
 
-/// Guards keyed mode: in a rotation, the last configuration of a counter is never its next one.
+/// Guards keyed mode: in a rotation, the next configuration of a counter is never the one that the
+/// counter had last.
 #[test]
 fn a_rotation_opens_each_event_once() {
     let never = |_| false;
@@ -280,8 +281,9 @@ fn a_rotation_opens_each_event_once() {
     assert_eq!(rotation(Mode::Recreate, 0, never), 990);
 }
 
-/// Guards PC_PMU_RELEASE_SLICES, with a turn every 4 ms and a slice every 10 ms or at each turn.
-/// Lazy release after one slice, as in KVM, would close the events that the rotation needs again.
+/// Guards PC_PMU_RELEASE_SLICES, with a turn every 4 ms and slices that end every 10 ms or at each
+/// turn. Lazy release after one slice, as in KVM, would close the events that the rotation needs
+/// again.
 #[test]
 fn lazy_release_leaves_a_rotation_alone() {
     let each_10_ms = |turn| turn % 5 == 2 || turn % 5 == 4;
@@ -336,8 +338,8 @@ proptest! {
         pmu_invariants::check(mode, release_slices, &bytes);
     }
 
-    /// In no state does the code access memory outside of its arrays: the C code is compiled with
-    /// -fsanitize=undefined.
+    /// In any state, the code accesses only memory inside its arrays. The C code is compiled with
+    /// -fsanitize=undefined, so any other access would trap.
     #[test]
     fn any_state_is_survived(
         fields in any::<(u32, u32, u64)>(),
@@ -369,8 +371,8 @@ proptest! {
         }
     }
 
-    /// A guest that opens as many events as it can gets the openings of its quota, those of one
-    /// more period, and one overrun.
+    /// A guest that opens as many events as it can gets at most the openings of its quota, those of
+    /// one more period, and one overrun.
     #[test]
     fn openings_stay_within_the_quota(opens_per_sec in 1..5000_u32, step_us in 1..2000_u64) {
         let budget = Budget::new(pc_pmu_quota { opens_per_sec, ..default_quota() });

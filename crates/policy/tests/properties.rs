@@ -25,16 +25,16 @@ const NOTHING: pc_guest_view =
 const UNMODIFIED: pc_guest_view =
     pc_guest_view { valid: 0, rt: 0, irq: 0, critical: 0, halting: 0, reserved: [0; 3] };
 
-/// One vCPU, which is the only one of its VM and on its CPU.
+/// One vCPU. It is the only vCPU of its VM, and the only one on its CPU.
 struct Bench {
     cfg: pc_boost_config,
     state: pc_boost_state,
     vm: pc_bucket,
     cpu: pc_bucket,
     now: u64,
-    /// No normal task competes with the vCPU for its CPU.
+    /// Whether the vCPU waits and no normal task competes for its CPU.
     alone: bool,
-    /// A boost would exceed a limit of the host.
+    /// Whether a boost would bypass a limit of the host.
     refused: bool,
 }
 
@@ -65,8 +65,8 @@ impl Bench {
         step(&self.cfg, &mut self.state, &mut self.vm, &mut self.cpu, &obs, self.now)
     }
 
-    /// Sleeps and wakes at once. Then runs for `running` nanoseconds with an exit every
-    /// millisecond.
+    /// Sleeps, wakes immediately, and then runs for `running` nanoseconds with an exit every
+    /// millisecond. Returns the charged time.
     fn wake_and_run(&mut self, running: u64, guest: pc_guest_view) -> u64 {
         let mut charged = self.see(0, PC_EV_SLEEP, false, guest).charged_ns;
         charged += self.see(0, PC_EV_RUN, true, guest).charged_ns;
@@ -109,8 +109,8 @@ proptest! {
         inputs.check();
     }
 
-    /// Guards that every byte of the guest's word is checked. The fields of the result are only 0
-    /// and 1.
+    /// Guards that every byte of the guest's word is checked. The fields of the result can only be
+    /// 0 or 1.
     #[test]
     fn any_guest_word_gives_a_clean_view(word in any::<u64>(), count in any::<u32>(), mask in any::<u32>()) {
         let view = guest_view(word, count, mask);
@@ -124,8 +124,8 @@ proptest! {
 }
 
 /// The host must see interrupts in preempt_count, because the module has no hook for some of them.
-/// An idle task that is interrupted is in an interrupt, but not in a critical section. If softirqs
-/// are only disabled, this does not count as an interrupt.
+/// An interrupted idle task counts as an interrupt, but not as a critical section. Merely disabled
+/// softirqs do not count as an interrupt.
 #[test]
 fn interrupts_are_seen_in_preempt_count() {
     const NORMAL: u64 = 2;
@@ -155,8 +155,8 @@ fn interrupts_are_seen_in_preempt_count() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Guards grants. A running vCPU whose guest sets every hint is unboosted within the longest
-    /// grant and two exits, from any state.
+    /// Guards grants. From any state, a running vCPU whose guest sets every hint is unboosted
+    /// within the longest grant plus two host ticks.
     #[test]
     fn a_held_hint_always_ends(inputs in arbitrary_inputs()) {
         let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// Guards the quiet exit, at which the step is skipped: the step would have kept the boost,
+    /// Guards quiet exits, at which the caller skips the step: the step would have kept the boost,
     /// whatever the guest says.
     #[test]
     fn a_quiet_exit_never_ends_a_boost(
@@ -185,8 +185,9 @@ proptest! {
         prop_assert!(!quiet || (u32::from(decision.action) == PC_KEEP && bench.state.boosted == 1));
     }
 
-    /// Guards the short step of a vCPU that serves a wakeup. A tick together with the event
-    /// requires the whole step, which must decide and charge the same.
+    /// Guards the short step of a vCPU that serves a wakeup. If the event comes together with a
+    /// tick, the whole step runs. The short step and the whole step must decide and charge the
+    /// same.
     #[test]
     fn a_short_step_decides_as_the_whole_one(
         inputs in arbitrary_inputs(), sane in any::<bool>(), second in any::<bool>(), after in 0..2 * MS, running in any::<bool>(),
@@ -202,7 +203,9 @@ proptest! {
                 short.see(MS / 2, PC_EV_EXIT, true, EVERYTHING);
             }
         }
-        // A second reason is not forgotten, but it ends at a sleep.
+        // If a second reason holds, both benches take the whole step, except at a sleep, which ends
+        // the second reason. So the reasons of the two benches may differ only if WAKE alone holds
+        // and the vCPU does not sleep.
         let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
         let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false, refused: false };
         let guest = guest_view(word & 0x0101_0101_0105, 0, 0);
@@ -221,9 +224,9 @@ proptest! {
         prop_assert!(short.state.quiet_ns <= whole.state.quiet_ns || short.state.boosted == 0);
     }
 
-    /// Guards preemptions at which the policy does not read the guest's line. At these, two guests
-    /// with different hints are treated in the same way, even if other vCPUs have used up a shared
-    /// budget in the meantime.
+    /// Guards preemptions at which the policy does not read the guest's line. At such a preemption,
+    /// two guests with different hints are treated in the same way, even if other vCPUs have used
+    /// up a shared budget in the meantime.
     #[test]
     fn an_unread_view_changes_no_preemption(
         second in any::<bool>(), after in 0..2 * MS, left_ms in -5..50_i64, word in any::<u64>(), other_word in any::<u64>(),
@@ -246,8 +249,8 @@ proptest! {
         prop_assert!(!second || one.0, "RT ends if the guest's hint ends");
     }
 
-    /// Guards ticks: they detect the end of a grant if the vCPU does not exit and its guest says
-    /// nothing.
+    /// Guards ticks: they detect the end of a grant if the vCPU does not exit and its guest gives
+    /// no hints.
     #[test]
     fn a_vcpu_without_exits_is_unboosted_by_ticks(inputs in arbitrary_inputs()) {
         let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
@@ -283,7 +286,7 @@ proptest! {
         prop_assert!(charged <= (periods + 1) * cpu_budget + overrun);
     }
 
-    /// Guards the switch of each reason.
+    /// Guards the `enabled` switch of each reason.
     #[test]
     fn a_disabled_reason_never_boosts(
         events in prop::collection::vec((0_u64..2 * MS, 0_u32..256, any::<bool>(), any::<u64>()), 1..200),
@@ -307,7 +310,7 @@ proptest! {
         let mut runs = [0, offset].map(|offset| {
             let mut bench = Bench::new(defaults());
             bench.now = bench.now.wrapping_add(offset);
-            // Periods start with the first step, so the periods of both runs begin at the same
+            // A new period is due at the first step, so the periods of both runs begin at the same
             // step.
             for bucket in bench.state.reason.iter_mut().chain([&mut bench.state.vcpu, &mut bench.vm, &mut bench.cpu]) {
                 bucket.period_start_ns = bench.now.wrapping_sub(bench.cfg.period_ns);
@@ -367,12 +370,13 @@ fn an_interrupt_boosts_nobody_who_has_nobody_to_overtake() {
         bench.see(0, PC_EV_RUN, true, UNMODIFIED);
         assert_eq!(bench.see(MS, PC_EV_IRQ, false, UNMODIFIED).action, action as u8);
     }
-    // The interrupt is remembered: another task came, and the vCPU is preempted again.
+    // The interrupt is remembered until a normal task competes and the vCPU is preempted.
     let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
     bench.see(0, PC_EV_IRQ, false, UNMODIFIED);
     bench.alone = false;
     assert_eq!(bench.see(MS / 10, PC_EV_PREEMPT, false, UNMODIFIED).reasons, 1 << IRQ);
-    // A boost for a wakeup or for a guest's hint does not only overtake normal tasks.
+    // A boost for a wakeup or for a guest's hint overtakes more than normal tasks, so it begins in
+    // any case.
     let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
     assert_eq!(bench.see(0, PC_EV_IRQ | PC_EV_WAKEUP, false, UNMODIFIED).action, PC_BOOST as u8);
     let mut bench = Bench { alone: true, ..Bench::new(defaults()) };
@@ -380,7 +384,7 @@ fn an_interrupt_boosts_nobody_who_has_nobody_to_overtake() {
     assert_eq!(bench.see(0, PC_EV_PREEMPT, false, rt).action, PC_BOOST as u8);
 }
 
-/// Guards the reason IRQ of a preempted vCPU, and its grant.
+/// Guards the reason IRQ of a preempted vCPU, and the grant of this reason.
 #[test]
 fn a_kick_boosts_a_preempted_vcpu_once_per_grant() {
     let mut bench = Bench::new(defaults());
@@ -412,8 +416,8 @@ fn an_interrupt_alone_is_a_lower_boost_until_the_guest_shows_a_real_time_task() 
     assert_eq!(level(bench.state.reasons.into()), PC_LEVEL_FULL);
 }
 
-/// Guards a guest timer that expires together with the host's tick. The vCPU is preempted before
-/// the interrupt is injected, and its last grant is used up.
+/// Guards the case in which a guest timer expires together with the host's tick. The vCPU is
+/// preempted before the interrupt is injected, and the last grant of IRQ is used up.
 #[test]
 fn a_kick_just_before_a_preemption_is_not_lost() {
     for guest in [UNMODIFIED, NOTHING] {
@@ -561,8 +565,8 @@ fn rate_limited() -> Bench {
     Bench::new(cfg)
 }
 
-/// Lets a vCPU request a boost for `event` every 1.1 ms. Returns the number of boosts, and how many
-/// were held back.
+/// Lets a vCPU request a boost for `event` every 1.1 ms. Returns the number of boosts, and the
+/// number of boosts that were held back.
 fn boosts_of(bench: &mut Bench, event: u32, times: u32) -> (u64, u32) {
     let (mut boosts, mut suppressed) = (0, 0);
     for _ in 0..times {
@@ -591,13 +595,14 @@ fn boosts_keep_their_distance() {
     assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 8), (at_once, 0));
 }
 
-/// Guards that interrupts do not use up the boosts of wakeups, which last until a grant is used.
+/// Guards that boosts for interrupts do not delay boosts for wakeups, which last until their grant
+/// is used up.
 #[test]
 fn a_wakeup_is_not_held_back() {
     let mut bench = rate_limited();
     assert!(boosts_of(&mut bench, PC_EV_IRQ, 1000).1 > 0);
     assert_eq!(boosts_of(&mut bench, PC_EV_SLEEP, 1000), (1000, 0));
-    // Boosts for wakeups still count for the limit of other boosts.
+    // Boosts for wakeups still count toward the limit of other boosts.
     assert_eq!(boosts_of(&mut bench, PC_EV_IRQ, 1), (0, 1));
 }
 
@@ -612,8 +617,8 @@ fn a_corrupt_stamp_of_the_rate_limit_passes() {
 }
 
 /// Guards against two actuations for one real-time task. If the guest goes idle after the task has
-/// done its work, it keeps the boost for its next wakeup. If the guest reports the end of the task
-/// and continues to compute, it loses the boost when the grant of a wakeup ends.
+/// done its work, the vCPU keeps the boost for its next wakeup. If the guest reports the end of the
+/// task and continues to compute, the vCPU loses the boost when the grant of a wakeup ends.
 #[test]
 fn a_boost_outlives_the_way_into_sleep() {
     let idle = pc_guest_view { halting: 1, ..NOTHING };
@@ -650,7 +655,8 @@ fn mode_off_unboosts_and_observe_decides() {
 }
 
 /// Guards a limit of the host that a boost would exceed. The limit ends an active boost at any
-/// event, including the short step of a wakeup's boost. Requests during that time leave no debt.
+/// event, even at an event that usually takes the short step. Claims while the limit applies leave
+/// no debt.
 #[test]
 fn a_refused_vcpu_is_unboosted_and_boosted_again_when_it_no_longer_is() {
     for event in [PC_EV_RUN, PC_EV_PREEMPT, PC_EV_SLEEP, PC_EV_EXIT, PC_EV_TICK] {
@@ -669,7 +675,7 @@ fn a_refused_vcpu_is_unboosted_and_boosted_again_when_it_no_longer_is() {
     }
 }
 
-/// Guards the short step at a wakeup: its running time is charged, and its boost ends with the
+/// Guards the short step at a wakeup: the running time is charged, and the boost ends with the
 /// grant.
 #[test]
 fn a_wakeup_served_in_short_is_charged() {
@@ -685,7 +691,7 @@ fn a_wakeup_served_in_short_is_charged() {
     assert!(!is_quiet(&bench.state, bench.now), "the vCPU does not run");
 }
 
-/// Guards the budget of a CPU for boosted vCPUs that run one after the other on it.
+/// Guards the budget of a CPU on which boosted vCPUs run one after another.
 #[test]
 fn a_cpu_without_budget_takes_no_boost_over_in_short() {
     let mut bench = Bench::new(defaults());
@@ -710,8 +716,9 @@ fn an_interrupt_noted_in_short_boosts_at_preemption() {
     assert_eq!((u32::from(decision.action), decision.reasons), (PC_BOOST, 1 << IRQ));
 }
 
-/// Guards a spinning guest that is kicked all the time and uses up the budget of IRQ. This happens
-/// in normal operation, so it causes no throttle and no strike, and wakeups are still boosted.
+/// Guards the case in which a spinning guest is kicked all the time and uses up the IRQ budget.
+/// This happens in normal operation, so it causes no throttle and no strike, and wakeups are still
+/// boosted.
 #[test]
 fn an_empty_irq_budget_only_drops_its_reason() {
     let mut bench = Bench::new(defaults());
@@ -727,8 +734,7 @@ fn an_empty_irq_budget_only_drops_its_reason() {
     assert_eq!(bench.see(MS, PC_EV_SLEEP, false, UNMODIFIED).reasons, 1 << WAKE);
 }
 
-/// Guards that a guest with more RT time than its budget is throttled for every reason, with a
-/// strike.
+/// Guards that a guest that exceeds its RT budget is throttled for every reason and gets a strike.
 #[test]
 fn an_empty_rt_budget_is_an_exhaustion() {
     let rt = pc_guest_view { rt: 1, ..NOTHING };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Quotas: over a long time, a group gets what its quota allows, however late overruns are noticed.
+//! Quotas: over a long time, a group gets what its quota allows, no matter how late overruns are
+//! noticed.
 
 use paracord_policy::pc_quota;
 use paracord_policy::quota::{again_ns, give, is_set, portion_ns, refill, take};

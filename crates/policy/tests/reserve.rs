@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Boosts use what a quota leaves. Over any time, a group gets its quota, and at most once the
-//! maximum of its reserve in addition.
+//! Boosts use the part of a quota that is left. Over any interval, a group gets at most its quota,
+//! plus the maximum of its reserve once.
 
 use paracord_policy::reserve::next;
 use proptest::prelude::*;
@@ -30,8 +30,8 @@ fn what_was_used_too_much_is_owed() {
 }
 
 proptest! {
-    /// The reserve is updated at random intervals. Between two updates, the fair class runs the
-    /// group for as long as the quota allows, and boosts use the reserve that is left.
+    /// The reserve is updated at random intervals. Between two updates, the group runs in the fair
+    /// class within its quota, and boosts use at most the reserve that is left.
     #[test]
     fn over_any_time_a_group_has_its_quota(
         percent in 1u64..300, burst_ms in 0u64..50,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Measures what the sensor's programs cost on this machine, with the kernel's BPF statistics, and
-//! prints lines of JSON. Needs root. VM exits are test runs of the program in a thread that stands
-//! in for a vCPU. Context switches are real.
+//! prints lines of JSON. Needs root. VM exits are simulated by test runs of the exit program, in a
+//! thread that stands in for a vCPU. Context switches are real.
 //!
 //! The results include the two clock reads of the statistics. In the case `switch_no_vcpu` the
 //! program only makes two loads and a branch, so its result is almost the cost of the statistics
@@ -38,7 +38,7 @@ const REQUEST: u16 = 512;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Switches the kernel's BPF statistics on, and off when it is dropped.
+/// Switches the kernel's BPF statistics on, and restores the previous setting when it is dropped.
 struct Statistics {
     before: String,
 }
@@ -70,7 +70,7 @@ fn info(name: &str) -> Result<ProgramInfo, Failure> {
     newest.ok_or_else(|| format!("no program {name}").into())
 }
 
-/// Prints the cost of a program while `work` ran.
+/// Prints what the runs of a program cost during `work`.
 fn measure(
     case: &str,
     name: &str,
@@ -116,7 +116,7 @@ fn ping_pong(adopt: Option<&Sensor>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes VM exits of this thread by test runs of the program.
+/// Simulates VM exits of this thread by test runs of the exit program.
 fn exits(sensor: &Sensor) -> Result<(), Failure> {
     let program = sensor.program("sensor_exit")?;
     for _ in 0..RUNS {
@@ -125,7 +125,7 @@ fn exits(sensor: &Sensor) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same, but each exit comes with a new batch for the counters.
+/// Like [`exits`], but with a new batch of counter requests at each exit.
 fn asking_exits(sensor: &Sensor, asked: &AtomicU32, bell: &Bell<'_>) -> Result<(), Failure> {
     let program = sensor.program("sensor_exit")?;
     for _ in 0..RUNS {
@@ -175,7 +175,7 @@ fn main() -> Result<(), Failure> {
     // SAFETY: the system call takes no arguments.
     let tid = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) })?;
     let vcpu = sensor.adopt_stand_in(tid, std::process::id())?;
-    // From the next switch on, the sensor knows that the thread runs.
+    // From the next context switch on, the sensor knows that the thread runs.
     thread::sleep(Duration::from_millis(1));
     measure("exit_unboosted", "sensor_exit", || exits(&sensor))?;
     // The guest requests performance, so each exit reads four bytes of its line.
@@ -190,7 +190,7 @@ fn main() -> Result<(), Failure> {
     let counts = pc_vcpu_setup { asked_hva: asked.as_ptr() as u64, ..pc_vcpu_setup::default() };
     vcpu.set_setup(counts);
     measure("exit_unboosted_with_counters", "sensor_exit", || exits(&sensor))?;
-    // The guest makes a request at each exit, and no thread waits for the ring.
+    // The guest makes a request at each exit, and no thread waits for the bell.
     let rings = AtomicU32::new(0);
     let bell = sensor.bell(0, |_| {
         rings.fetch_add(1, Ordering::Relaxed);

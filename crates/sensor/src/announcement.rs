@@ -31,7 +31,7 @@ pub struct BeingWritten;
 pub struct AnnouncementCounts {
     /// All announcements.
     pub all: u64,
-    /// Announcements that were not looked at, because they came too soon after another one, or at
+    /// Announcements that were ignored, because they came too soon after another announcement or at
     /// the same time as another one.
     pub ignored: u64,
     /// Announcements of addresses that could not be read.
@@ -39,10 +39,10 @@ pub struct AnnouncementCounts {
 }
 
 impl Array<pc_announcement> {
-    /// The region that the guest of the VM with this record has announced, if there is one.
+    /// The region that the guest has announced, if there is one. `vm`: index of the VM's record.
     ///
     /// # Errors
-    /// [`BeingWritten`] if each attempt to copy the record met a vCPU that was writing it.
+    /// [`BeingWritten`] if a vCPU was writing the record during each attempt to copy it.
     pub fn get(&self, vm: u32) -> Result<Option<Announced>, BeingWritten> {
         let Some(record) = self.at(vm) else { return Ok(None) };
         let record = record.as_ptr();
@@ -62,8 +62,8 @@ impl Array<pc_announcement> {
         Err(BeingWritten)
     }
 
-    /// Forgets what an earlier VM that used this record has announced. No vCPU that uses the record
-    /// may be ready.
+    /// Forgets the announcements of an earlier VM that used this record. Call this only while no
+    /// vCPU that uses the record is ready.
     pub fn forget(&self, vm: u32) {
         let Some(record) = self.at(vm) else { return };
         let record = record.as_ptr();

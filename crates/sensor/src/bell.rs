@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A ring buffer for each CPU, through which the sensor wakes the CPU's worker when a guest on that
+//! A ring buffer for each CPU. Through it, the sensor wakes the CPU's worker when a guest on that
 //! CPU sends a batch of counter requests, or when one of the guest's counters overflows.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,8 +16,8 @@ pub struct Bell<'a> {
 }
 
 impl Sensor {
-    /// Creates the ring buffer of a CPU. [`Bell::consume`] then passes the index of each vCPU that
-    /// has rung to `on_ring`.
+    /// Creates the ring buffer of a CPU. [`Bell::consume`] then calls `on_ring` with the index of
+    /// each vCPU that has rung the bell.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Sensor {
 }
 
 impl Bell<'_> {
-    /// Passes the index of each vCPU that has rung to `on_ring`.
+    /// Calls `on_ring` with the index of each vCPU that has rung the bell.
     ///
     /// # Errors
     ///

@@ -24,8 +24,8 @@ pub enum ClampOf {
 pub struct Clamps {
     /// The clamps as they were set.
     pub own: pc_clamp,
-    /// The clamps in force: `own`, limited by the clamps of the groups above. For a task, the
-    /// values date from when the task was last enqueued.
+    /// The effective clamps: `own`, limited by the clamps of the ancestor groups. For a task, these
+    /// are the values from the time when the task was last enqueued.
     pub effective: pc_clamp,
 }
 
@@ -37,7 +37,7 @@ pub struct KernelClamps {
     pub tid: u32,
     /// Minimum, 0..=1024; `None`: not requested.
     pub min: Option<u32>,
-    /// Maximum, like `min`.
+    /// Maximum, 0..=1024; `None`: not requested.
     pub max: Option<u32>,
 }
 
@@ -50,8 +50,8 @@ impl Sensor {
         self.call(of, None)
     }
 
-    /// Sets the clamps. They last as long as the scheduler and the task or group exist. `None` as
-    /// for [`clamps`](Self::clamps).
+    /// Sets the clamps. They last as long as the scheduler and the task or group exist. Returns
+    /// `None` in the same case as [`clamps`](Self::clamps).
     ///
     /// # Errors
     /// As for [`clamps`](Self::clamps).

@@ -14,11 +14,11 @@ use crate::Array;
 pub const DOMAIN_IMAGE_BYTES: usize = PC_DOMAIN_WORDS as usize * size_of::<u64>();
 
 impl Array<pc_domain_image> {
-    /// Replaces the table. Domains that do not fit are left out. No two threads may call this
+    /// Replaces the table. Domains that do not fit are dropped. No two threads may call this
     /// function at the same time.
     ///
     /// The sensor reads the table without a lock. While a domain is replaced, its first word is 0,
-    /// and for the sensor the table ends before that domain.
+    /// and the sensor treats that domain as the end of the table.
     pub fn set<'a>(&self, domains: impl IntoIterator<Item = &'a [u8; DOMAIN_IMAGE_BYTES]>) {
         let mut domains = domains.into_iter();
         for index in 0..u32::try_from(self.len()).unwrap_or(u32::MAX) {
@@ -34,7 +34,7 @@ impl Array<pc_domain_image> {
             let kept = unsafe { &raw mut (*record.as_ptr()).words }.cast::<u64>();
             // SAFETY: the word is an aligned integer, which lives as long as the array.
             let kept_first = unsafe { AtomicU64::from_ptr(kept) };
-            // SAFETY: the record has as many words.
+            // SAFETY: the record has that many words.
             let kept_rest = unsafe { kept.add(1) }.cast::<[u64; PC_DOMAIN_WORDS as usize - 1]>();
             kept_first.store(0, Ordering::Relaxed);
             fence(Ordering::SeqCst);

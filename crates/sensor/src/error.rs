@@ -11,7 +11,7 @@ pub enum Error {
         "the kernel has no kvm_exit tracepoint ({0}): load KVM (modprobe kvm_intel or kvm_amd)"
     )]
     NoKvm(libbpf_rs::Error),
-    /// The kernel has no BTF for itself.
+    /// The kernel provides no BTF about itself.
     #[error(
         "/sys/kernel/btf/vmlinux is missing: the sensor needs a kernel with CONFIG_DEBUG_INFO_BTF"
     )]

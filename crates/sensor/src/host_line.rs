@@ -20,14 +20,14 @@ pub struct HostLineCounts {
     pub writes: u64,
     /// Writes that failed, because the page was not present or not writable.
     pub write_errors: u64,
-    /// Number of times that the line was left alone, because something else had written to it.
+    /// Number of times that the line was not written, because something else had written to it.
     pub changed: u64,
 }
 
 impl Vcpu<'_> {
-    /// Replaces the bytes of the host line from `offset` on with `bytes`. The sensor writes the
-    /// line into the guest's memory at the next VM exit of the vCPU. No two threads may call this
-    /// function for the same vCPU at the same time.
+    /// Copies `bytes` into the host line, beginning at `offset`. The sensor writes the line into
+    /// the guest's memory at the next VM exit of the vCPU. No two threads may call this function
+    /// for the same vCPU at the same time.
     ///
     /// # Panics
     /// If the bytes do not fit into the line.

@@ -44,17 +44,18 @@ pub(crate) fn writes_user_memory() -> bool {
         .unwrap_or(false)
 }
 
-/// The kernel version since which a scheduler's `ops.core_sched_before()` is used as documented.
+/// The first kernel version that uses a scheduler's `ops.core_sched_before()` as documented.
 const CORE_ORDER_SINCE: (u32, u32) = (7, 3);
 
-/// Whether the kernel asks a scheduler for the order of the tasks of a core, as documented.
+/// Whether the kernel asks a scheduler for the order of the tasks of a core, as documented for
+/// `ops.core_sched_before()`.
 pub(crate) fn keeps_core_order() -> bool {
     release() >= CORE_ORDER_SINCE
 }
 
-/// Whether the scheduler learns of all tasks that wait for a sibling CPU of their core. This is so
-/// if the kernel asks the scheduler for the order of tasks, or has no core scheduling, without
-/// which no task waits for a sibling CPU.
+/// Whether the scheduler learns of all tasks that wait for a sibling CPU of their core. This is the
+/// case if the kernel asks the scheduler for the order of tasks. It is also the case if the kernel
+/// has no core scheduling, because no task then waits for a sibling CPU.
 pub(crate) fn keeps_turns_on_cores() -> bool {
     keeps_core_order() || !symbols::read().contains(" sched_core_share_pid")
 }

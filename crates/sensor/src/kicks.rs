@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The functions of KVM whose calls show that a vCPU is to take an interrupt.
+//! The functions that KVM calls when a vCPU is to take an interrupt.
 
 use std::{ffi::OsStr, fs, path::Path};
 
@@ -8,7 +8,7 @@ use crate::symbols::has_function;
 /// A function of KVM, and the sensor's program for it.
 type Probe = (&'static str, &'static str);
 
-/// The kick function under each name that it has had, the newest name first.
+/// The kick function, under all names that KVM has given it, the newest name first.
 const KICKS: [Probe; 2] =
     [("__kvm_vcpu_kick", "sensor_kick_new"), ("kvm_vcpu_kick", "sensor_kick")];
 
@@ -27,8 +27,8 @@ impl Watched {
     /// The variant that watches no function of KVM.
     pub const NOTHING: Self = Self { kick: None, wake_up: false };
 
-    /// Whether a program of this name belongs to the variant. Programs that are not among the
-    /// probes above belong to every variant.
+    /// Whether the variant includes the program of this name. Every variant includes all programs
+    /// that are not among the probes above.
     pub fn loads(&self, program: &OsStr) -> bool {
         if program == WAKE_UP.1 {
             return self.wake_up;
@@ -42,7 +42,7 @@ impl Watched {
         self.kick.map(|(function, _)| function)
     }
 
-    /// Whether KVM's wakeups are watched, too.
+    /// Whether KVM's wakeups are also watched.
     pub fn wake_ups(&self) -> bool {
         self.wake_up
     }

@@ -8,8 +8,8 @@ use paracord_policy::pc_msg;
 
 use crate::{Error, Sensor};
 
-/// Reads a message; `None` if there are too few bytes, which never happens if this library belongs
-/// to the BPF object.
+/// Reads a message; `None` if there are too few bytes, which never happens if this library matches
+/// the BPF object.
 fn parse(bytes: &[u8]) -> Option<pc_msg> {
     if bytes.len() < size_of::<pc_msg>() {
         return None;

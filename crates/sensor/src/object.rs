@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parts of a loaded BPF object: its maps, by name, and programs that run on a record.
+//! Finds the maps of a loaded BPF object by name, and runs programs on a record.
 
 use std::{
     ffi::OsStr,
@@ -37,7 +37,7 @@ pub(crate) fn run<T: Record>(
     context: &mut T,
 ) -> Result<(), Error> {
     // SAFETY: the record consists of integers without padding (`Record`). The slice is used only
-    // for the length of the call.
+    // during the call.
     let bytes = unsafe {
         std::slice::from_raw_parts_mut(std::ptr::from_mut(context).cast::<u8>(), size_of::<T>())
     };

@@ -17,9 +17,10 @@ pub trait Reserves {
         self.len() == 0
     }
     /// Starts a new record, with an empty reserve. `above`: index of the record of the nearest
-    /// group above with a quota; 0: none.
+    /// ancestor group with a quota; 0: no ancestor group has a quota.
     fn begin(&self, index: u32, above: u32);
-    /// Sets the index of the record of the nearest group above with a quota; 0: none.
+    /// Sets the index of the record of the nearest ancestor group with a quota. 0: no ancestor
+    /// group has a quota.
     fn set_above(&self, index: u32, above: u32);
     /// The reserve, in ns.
     fn left_ns(&self, index: u32) -> i64;

@@ -40,12 +40,12 @@ pub enum State {
 }
 
 /// Number of existing control groups that have no record of their own. Their tasks count as tasks
-/// of the nearest group above that has one.
+/// of the nearest ancestor group that has a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unrecorded {
     /// Groups for which no record was left.
     pub full: u32,
-    /// Groups that are too deep.
+    /// Groups that are nested too deeply.
     pub deep: u32,
 }
 
@@ -152,8 +152,9 @@ impl Scheduler {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Describes the machine's topology, sets the slices of the CPUs, and hands the host's ordinary
-    /// tasks to the scheduler, unless it already has them. Returns when the scheduler has them.
+    /// Describes the machine's topology to the scheduler, sets the slices of the CPUs, and hands
+    /// the host's ordinary tasks to the scheduler, unless it already has them. Returns when the
+    /// scheduler has them.
     pub(crate) fn start(&self, object: &Object) -> Result<(), Error> {
         let mut link = self.link();
         if link.is_some() {
@@ -187,7 +188,7 @@ impl Scheduler {
         drop(self.link().take());
     }
 
-    /// Sets, for each CPU, the mechanisms of the performance policy that are in force.
+    /// Sets, for each CPU, the mechanisms of the performance policy that are active.
     pub(crate) fn set_features(&self, features: impl Fn(u32) -> u32) {
         for cpu in 0..u32::try_from(self.rqs.len()).unwrap_or(u32::MAX) {
             self.rqs.set_features(cpu, features(cpu));
@@ -195,7 +196,7 @@ impl Scheduler {
     }
 
     /// Stores the energy model, and each CPU's domain and capacity in it. They have no effect until
-    /// `PC_PERF_PLACE` is in force.
+    /// `PC_PERF_PLACE` is active.
     pub(crate) fn set_energy(&self, model: &pc_energy, cpus: &[(u32, u32)]) {
         for (cpu, (domain, capacity)) in (0..).zip(cpus) {
             self.rqs.set_place(cpu, *domain, *capacity);

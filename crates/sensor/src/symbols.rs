@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's symbols. The functions that search take the content of /proc/kallsyms as an
-//! argument, so that a caller reads it only once: the kernel needs about 50 ms to write it.
+//! The kernel's symbols. The search functions take the content of /proc/kallsyms as an argument, so
+//! that a caller reads it only once: the kernel needs about 50 ms to generate it.
 
 use std::fs;
 
@@ -23,8 +23,8 @@ pub(crate) fn address_of(symbols: &str, name: &str) -> Option<u64> {
         .find(|&address| address != 0)
 }
 
-/// Address and kind of each symbol of this name. A line is "address kind name", and a tab and the
-/// module may follow.
+/// Address and kind of each symbol of this name. A line is "address kind name", optionally followed
+/// by a tab and the module.
 fn find<'a>(symbols: &'a str, name: &str) -> impl Iterator<Item = (u64, char)> + use<'a> {
     let wanted = format!(" {name}");
     let length = wanted.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's topology, from sysfs: the node and the last-level cache of each CPU.
+//! The host's topology, from sysfs: the NUMA node and the last-level cache of each CPU.
 
 use std::{fs, path::Path};
 
@@ -7,14 +7,14 @@ use paracord_policy::topology::Place;
 use paracord_sys::affinity::CpuMask;
 use paracord_sys::sysfs::cpu_list;
 
-/// The CPUs that a sysfs file lists. Empty if the file does not exist or lists none, in which case
-/// some kernels write `(null)`.
+/// The CPUs that a sysfs file lists. Empty if the file does not exist or lists no CPU. (Some
+/// kernels write `(null)` for an empty list.)
 fn list(file: &Path) -> CpuMask {
     cpu_list(file).ok().flatten().unwrap_or_default()
 }
 
-/// The last-level cache that the kernel describes for a CPU, as the number of the first CPU that
-/// shares it. If no cache is described, the CPU's own number.
+/// The last-level cache of a CPU, identified by the number of the first CPU that shares it. If the
+/// kernel describes no cache, this is the CPU's own number.
 fn cache(cpu: usize, directory: &Path) -> usize {
     (0..=4)
         .rev()
@@ -25,7 +25,7 @@ fn cache(cpu: usize, directory: &Path) -> usize {
         .map_or(cpu, |first| first as usize)
 }
 
-/// The node of a CPU. A kernel without NUMA has one node, and sysfs does not name it.
+/// The NUMA node of a CPU. A kernel without NUMA has one node, and sysfs does not name it.
 fn node(directory: &Path) -> usize {
     let names =
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -33,7 +33,7 @@ fn node(directory: &Path) -> usize {
     nodes.next().unwrap_or(0)
 }
 
-/// CPUs whose tick the kernel stops where it can (`nohz_full=`).
+/// CPUs whose tick the kernel stops when it can (`nohz_full=`).
 pub(crate) fn tickless() -> CpuMask {
     list(Path::new("/sys/devices/system/cpu/nohz_full"))
 }

@@ -3,15 +3,15 @@
 //! forgotten.
 //!
 //! The sensor counts the records that a user takes (`user_taken`), and never forgets a user by
-//! itself. It distinguishes 4096 users; all later users share one quota. A user with many
+//! itself. It distinguishes 4096 users; all further users share one quota. A user with many
 //! (subordinate) user IDs could thus make all other users share one quota forever. Therefore, once
 //! half of the 4096 entries are in use, the daemon forgets users that hold no records.
 //!
 //! There is a race: the sensor looks up a user's counter, the user is forgotten, and the sensor
-//! then increments the counter. The race needs a user that had no vCPU during a whole interval
-//! between two checks, and whose next vCPU has its first VM exit in the very microsecond in which
-//! the user is forgotten. The quota of that user is then wrong by one record, until the user has no
-//! vCPU during another interval.
+//! then increments the counter. The race occurs only if the user had no vCPU during a whole
+//! interval between two checks, and if the user's next vCPU has its first VM exit in the very
+//! microsecond in which the user is forgotten. The quota of that user is then wrong by one record,
+//! until the user has no vCPU during another interval.
 
 use std::{
     collections::{HashMap, HashSet},

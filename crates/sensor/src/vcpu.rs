@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One vCPU and one VM in the shared arrays, field by field.
+//! Access to the fields of one vCPU or one VM in the shared arrays.
 
 use std::{
     ptr::{self, NonNull},
@@ -72,7 +72,7 @@ impl Array<pc_vcpu> {
 /// Number of threads that run vCPUs and got no record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// Threads whose user has as many records as a user may have.
+    /// Threads whose user already has the maximum number of records.
     pub of_users: u64,
     /// Threads for which no record was left.
     pub full: u64,
@@ -86,7 +86,7 @@ impl Array<pc_adoption> {
         }
     }
 
-    /// Sets whether boosts take effect in the scheduler.
+    /// Sets whether the scheduler applies boosts.
     pub(crate) fn set_own_boosts(&self, own: bool) {
         if let Some(record) = self.at(0) {
             set_field!(record, own_boosts, own.into());
@@ -129,7 +129,7 @@ impl Array<pc_rq> {
         }
     }
 
-    /// Sets the mechanisms of the performance policy that are in force on a CPU. Does nothing if
+    /// Sets the mechanisms of the performance policy that are active on a CPU. Does nothing if
     /// `cpu` is beyond the array.
     pub(crate) fn set_features(&self, cpu: u32, features: u32) {
         if let Some(record) = self.at(cpu) {
@@ -190,10 +190,11 @@ impl Vcpu<'_> {
         field!(self.record, entered) == PC_ENTERED_YES
     }
 
-    /// Makes the sensor report the guest's request again once paracord's scheduler, which acts on
-    /// it now, has been stopped.
+    /// Makes the sensor report the guest's request again after paracord's scheduler has been
+    /// stopped. Until then, the scheduler acts on the request.
     pub fn forget_told(&self) {
-        // This is called while the scheduler is loaded, when no BPF program writes this field.
+        // This is called while the scheduler is loaded. During that time, no BPF program writes
+        // this field.
         set_field!(self.record, told_asks, 0);
     }
 
@@ -279,8 +280,9 @@ impl Vcpu<'_> {
         field!(self.record, state)
     }
 
-    /// The guest's request and the limit of the request, both 0..=65535 on a scale of 1024. A limit
-    /// of 0 means that there is no limit. `None` while the guest's requests are not honoured.
+    /// The guest's request and its upper limit, on a scale of 1024. The guest may have set any
+    /// value in 0..=65535. A limit of 0 means that there is no limit. `None` while the guest's
+    /// requests are not honoured.
     #[must_use]
     pub fn guest_request(&self) -> Option<(u16, u16)> {
         let asks = field!(self.record, asks);
@@ -299,8 +301,8 @@ impl Vcpu<'_> {
         field!(self.record, setup)
     }
 
-    /// Writes the setup. Call this function before [`Self::set_ready`]. Later changes reach the
-    /// sensor field by field.
+    /// Writes the setup. Call this function before [`Self::set_ready`]. If the setup is written
+    /// again later, the sensor may see some of the new fields before others.
     pub fn set_setup(&self, setup: pc_vcpu_setup) {
         set_field!(self.record, setup, setup);
     }
@@ -328,7 +330,7 @@ impl Vm<'_> {
         field!(self.record, tgid)
     }
 
-    /// Takes the entry, or gives it back if `tgid` is 0. The budgets start anew, and the VM's home
+    /// Takes the entry, or gives it back if `tgid` is 0. The budgets are reset, and the VM's home
     /// node becomes unknown.
     pub fn set_tgid(&self, tgid: u32) {
         // The configurations stay: they still apply to threads that an earlier VM has left behind.

@@ -12,7 +12,8 @@ const PROGRAM: &str = "sensor_where";
 pub struct Whereabouts {
     /// Host CPU that the vCPU runs on or ran on last.
     pub cpu: u32,
-    /// Frequency of this CPU relative to its highest frequency, 1..=1024; 0: the kernel does not report it.
+    /// Frequency of this CPU relative to its highest frequency, 1..=1024. 0: the kernel does not
+    /// report the frequency.
     pub frequency: u32,
     /// Time that the thread has spent waiting for a CPU so far.
     pub waited_ns: u64,
@@ -22,7 +23,8 @@ impl Sensor {
     /// Calls `found` with the whereabouts of each of these vCPUs.
     ///
     /// # Errors
-    /// [`Error::Bpf`] if the kernel refused the program when the sensor was loaded, or refuses to run it.
+    /// [`Error::Bpf`] if the kernel refused the program when the sensor was loaded, or refuses to
+    /// run it now.
     pub fn whereabouts(
         &self,
         indices: &[u32],

@@ -141,12 +141,12 @@ fn is_boost(message: &pc_msg, reason: u8) -> bool {
     message.kind == PC_MSG_BOOST && message.reasons & reason != 0
 }
 
-/// Checks that each wakeup has a latency in the scheduler's statistics, and that none lasted a
-/// second or longer.
+/// Checks that each wakeup has an entry in the latency histograms, and that no latency was a second
+/// or longer.
 fn assert_latency_of_each_wakeup(counters: &pc_vcpu_counters) {
     const ONE_SECOND: usize = 30; // 2^30 ns
     let all = counters.wakeup_latency.iter().flatten();
-    // The thread runs while this is read, so the last wakeup may be in only one of the two.
+    // The thread runs while this is read, so the last wakeup may be in only one of the two counts.
     assert!(all.sum::<u64>().abs_diff(counters.wakeups) <= 1, "{counters:?}");
     assert!(counters.wakeup_latency[1].iter().sum::<u64>() > 0, "{counters:?}");
     for kind in &counters.wakeup_latency {
@@ -191,7 +191,7 @@ fn a_thread_that_slept_without_a_boost_is_boosted_when_it_wakes() {
     let off = pc_boost_config { mode: PC_MODE_OFF, ..defaults() };
     let vcpu = adopt(&sensor, &thread, off, pc_vcpu_setup::default());
     thread::sleep(SETTLE + NAP / 2);
-    // Nobody tells the sensor about the change. It must notice the change by itself, although the
+    // The sensor is not told about this change. It must notice the change by itself, although the
     // thread does not sleep again.
     sensor.vms().get(0).unwrap().set_config(defaults(), defaults());
     ring.consume().unwrap();
@@ -238,8 +238,8 @@ fn a_preempted_thread_with_the_rt_hint_is_boosted_and_a_tick_ends_it() {
     };
     let vcpu = adopt(&sensor, &thread, defaults(), setup);
     wait(&ring, &log, "BOOST for RT", |all| all.iter().any(|message| is_boost(message, RT)));
-    // Nothing acts on the boost in this test, so the grant of running time must end it. Ticks
-    // detect this.
+    // Nothing acts on the boost in this test, so the boost must end when the grant of running time
+    // is used up. Ticks detect this.
     let deadline = Instant::now() + Duration::from_secs(2);
     while vcpu.counters().forced == 0 {
         assert!(Instant::now() < deadline, "{:?}", vcpu.state());
@@ -285,7 +285,7 @@ fn a_thread_that_exits_gives_its_index_back() {
     assert_eq!(vcpu.counters().wakeups, 0);
 }
 
-/// Tells threads when to end: each one some time after the moment is known.
+/// The time at which threads are to end. Each thread adds a delay of its own.
 #[derive(Default)]
 struct End(Mutex<Option<Instant>>, Condvar);
 
@@ -301,8 +301,8 @@ impl End {
     }
 }
 
-/// Starts a thread on CPU 0 that ends. A real-time thread preempts threads that are ending at that
-/// moment.
+/// Starts a thread on CPU 0 that ends at the time in `end` plus `later`. When a real-time thread
+/// wakes up to end, it preempts other threads that are just ending.
 fn ending(end: &Arc<End>, later: Duration, realtime: bool) -> (u32, thread::JoinHandle<()>) {
     let (tell, told) = mpsc::sync_channel(1);
     let end = Arc::clone(end);
@@ -345,7 +345,7 @@ fn no_end_is_missed_of_threads_that_preempt_each_other_as_they_end() {
             thread.join().unwrap();
             vcpus.push(vcpu);
         }
-        // A thread is joined before it is switched out for the last time.
+        // A thread can be joined before it is switched out for the last time.
         thread::sleep(SETTLE);
         let missed = vcpus.iter().filter(|vcpu| vcpu.life() != Life::Gone).count();
         assert_eq!(missed, 0, "of {} ends", vcpus.len());
@@ -373,8 +373,8 @@ fn observe_mode_decides_and_tells_nobody() {
     assert!(log.borrow().is_empty(), "{:?}", log.borrow());
 }
 
-/// Makes VM exits of the calling thread, which was adopted before, for the given time. `each` is
-/// called before every exit.
+/// Simulates VM exits of the calling thread for the given time. The thread must have been adopted.
+/// `each` is called before every exit.
 fn exits(sensor: &Sensor, length: Duration, mut each: impl FnMut(u32)) {
     let program = sensor.program("sensor_exit").unwrap();
     let begun = Instant::now();
@@ -391,7 +391,7 @@ fn exits(sensor: &Sensor, length: Duration, mut each: impl FnMut(u32)) {
 fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
     let sensor = sensor();
     let (ring, log) = listen(&sensor);
-    // The line, with perf_request and perf_limit behind the mask of preempt_count.
+    // The guest line. perf_request and perf_limit follow the mask of preempt_count.
     let line: [AtomicU64; 8] = Default::default();
     let say = |request: u64, limit: u64| {
         line[2].store(request << 32 | limit << 48, Ordering::Relaxed);
@@ -407,7 +407,7 @@ fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
         ..pc_vcpu_setup::default()
     };
     vcpu.set_setup(setup);
-    // From the next switch on, the sensor knows that the thread runs.
+    // From the next context switch on, the sensor knows that the thread runs.
     thread::sleep(Duration::from_millis(1));
     let asked = || {
         ring.consume().unwrap();
@@ -431,13 +431,13 @@ fn what_a_guest_asks_for_is_read_at_exits_and_told_seldom() {
     let told = asked();
     assert!((2..=14).contains(&told.len()) && told.last() == Some(&0), "{told:?}");
     assert!(vcpu.counters().requests > 100, "{:?}", vcpu.counters());
-    // The guest's requests no longer count.
+    // The guest's requests are no longer honoured.
     say(900, 0);
     exits(&sensor, Duration::from_millis(20), |_| ());
     vcpu.set_setup(pc_vcpu_setup { guest_requests: 0, ..setup });
     exits(&sensor, Duration::from_millis(20), |_| ());
     assert_eq!((vcpu.guest_request(), asked()), (None, vec![900, 0]));
-    // A line that is gone contains no request.
+    // A line that is no longer mapped contains no request.
     vcpu.set_setup(setup);
     exits(&sensor, Duration::from_millis(20), |_| ());
     vcpu.set_setup(pc_vcpu_setup { slot_hva: 4096, ..setup });

@@ -13,10 +13,11 @@ use libbpf_rs::{Link, MapCore, MapFlags, ObjectBuilder};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pelt_check.bpf.o"));
 const WATCHED: Duration = Duration::from_secs(3);
-/// Number of updates that must have been compared. A busy second has some hundred.
+/// Number of updates that must have been compared. A busy second has several hundred.
 const COMPARED_MIN: u64 = 500;
 
-/// Four threads that compute and sleep, for times that fit no period of the load tracking.
+/// Four threads that compute and sleep, for times that do not match the periods of the load
+/// tracking.
 fn load() -> Vec<thread::JoinHandle<()>> {
     let end = Instant::now() + WATCHED;
     let one = move |busy_us, idle_us| {

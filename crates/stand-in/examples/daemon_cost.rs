@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the daemon costs with 1 and with 200 vCPUs, as lines of JSON: share of one
-//! CPU, resident memory, time from a decision to the finished system call.
+//! Measures what the daemon costs with 1 and with 200 vCPUs, and prints lines of JSON: the share of
+//! one CPU, the resident memory, and the time from a decision to the finished system call.
 //!
-//! Threads stand in for vCPUs. Each sleeps, and runs a few milliseconds per
-//! period, longer than the grant of a wakeup: one boost and one unboost per period. Needs root.
+//! Threads stand in for vCPUs. In each period, a thread sleeps, and then runs for a few
+//! milliseconds. This is longer than the grant of a wakeup, so there is one boost and one unboost
+//! per period. Needs root.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -25,7 +26,7 @@ struct Case {
     period: Duration,
 }
 
-/// About 0.3 and 0.6 CPUs' worth of guest work.
+/// The guest work takes about 0.3 CPUs in the first case, and 0.6 CPUs in the second.
 const CASES: [Case; 2] = [
     Case { vcpus: 1, period: Duration::from_millis(20) },
     Case { vcpus: 200, period: Duration::from_secs(2) },
@@ -56,7 +57,7 @@ fn measure(case: &Case) -> Result<serde_json::Value, String> {
             std::thread::spawn(move || {
                 let tid = rustix::thread::gettid().as_raw_nonzero();
                 let _ = tell.send(tid.to_string());
-                // Spread over the period, so that they do not queue up.
+                // The threads start at different times in the period, so that they do not queue up.
                 std::thread::sleep(period / vcpus * n as u32);
                 while !end.load(Ordering::Relaxed) {
                     std::thread::sleep(period - BUSY);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Supervisor and daemon with ordinary threads that stand in for vCPUs, for
-//! tests and benchmarks on machines without KVM. Everything but VM exits is real.
+//! Runs the supervisor and the daemon with ordinary threads that stand in for vCPUs. This is for
+//! tests and benchmarks on machines without KVM. Everything except VM exits is real.
 //!
 //! paracord-stand-in RUN_DIR SNAPSHOT restart|no-restart PID TID... [--place PLACEMENT]
 //!
@@ -36,13 +36,14 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    // Never: a test or benchmark does not schedule the machine that it runs on.
+    // A test or benchmark must not replace the scheduler of the machine on which it runs.
     let mut settings = Settings {
         run_dir: PathBuf::from(run_dir),
         own_scheduler: OwnScheduler::Never,
         ..Settings::default()
     };
-    // A vCPU exits at each tick of the host; these threads do not, so the daemon's own tick is that short.
+    // A vCPU exits at each tick of the host, but these threads do not. The daemon's own tick is
+    // therefore as short as a tick of the host.
     settings.rt.tick = Duration::from_millis(4);
     settings.supervisor.restart = restart == "restart";
     if let Some(place) = place.and_then(|words| words.into_iter().nth(1)) {
@@ -104,7 +105,8 @@ fn write_snapshots(handle: &DaemonHandle, file: &Path) {
     let new = file.with_extension("new");
     while let Ok(snapshot) = handle.snapshot() {
         let text = serde_json::to_vec(&snapshot).expect("plain values");
-        // Renamed when complete, so that a reader never sees half of it.
+        // The file is renamed when it is complete, so that a reader never sees an incomplete
+        // snapshot.
         let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
         std::thread::sleep(Duration::from_secs(1));
     }

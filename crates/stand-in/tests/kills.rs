@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Real supervisor and daemon processes, a thread of this process as the vCPU,
-//! and kill -9 at each of them. Needs root and a kernel with BTF:
-//! `cargo test -p paracord-stand-in -- --ignored`.
+//! Kills real supervisor and daemon processes with SIGKILL. A thread of this process stands in for
+//! a vCPU. Needs root and a kernel with BTF: `cargo test -p paracord-stand-in -- --ignored`.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::process::ExitStatusExt;
@@ -18,12 +17,14 @@ use paracord_sys::proc;
 use paracord_sys::sched::{self, policy};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A killed daemon's threads must be restored within this.
+/// The threads that a killed daemon had changed must be restored within this time.
 const RESTORED_WITHIN: Duration = Duration::from_secs(1);
-/// An emulated kernel on a slow machine needs 17 s to verify the sensor, three times as fast elsewhere.
+/// On a slow machine, an emulated kernel needs 17 s to verify the sensor. Other machines are three
+/// times as fast.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sleeps and wakes all the time, as an idle guest's vCPU does: boosted for WAKE.
+/// A thread that sleeps and wakes all the time, like the vCPU of an idle guest. It is boosted for
+/// the reason WAKE.
 struct IdleVcpu {
     tid: u32,
     end: Arc<AtomicBool>,
@@ -85,7 +86,7 @@ struct Paracord {
 }
 
 impl Paracord {
-    /// Started, and the vCPU boosted once.
+    /// Starts the supervisor, and waits until the vCPU is boosted.
     fn start(name: &str, restart: &str) -> Paracord {
         Self::start_with(name, restart, &[])
     }
@@ -147,7 +148,7 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
-/// Stays unboosted: nobody is left who would boost it.
+/// Checks that the vCPU stays unboosted, because no process is left that would boost it.
 fn assert_stays_unboosted(vcpu: &IdleVcpu) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
@@ -188,7 +189,8 @@ fn killed_supervisor_takes_the_daemon_along() {
     paracord.supervisor.wait().unwrap();
     paracord.vcpu.wait(false, RESTORED_WITHIN);
     let start = Instant::now();
-    // The directory stays visible for a zombie; this process is not the daemon's parent.
+    // The directory in /proc stays visible while the daemon is a zombie. This process cannot reap
+    // the daemon, because it is not its parent.
     while Path::new(&format!("/proc/{daemon}/exe")).exists() {
         assert!(start.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
@@ -214,7 +216,7 @@ fn both_killed_leaves_the_journal_for_restore() {
     assert!(!paracord.vcpu.is_boosted() && !paracord.has_journal());
 }
 
-/// What the thread that asks may run on, and the first CPU of that.
+/// The CPUs that the calling thread may run on, and the first of these CPUs.
 fn own_cpus() -> (CpuMask, CpuMask) {
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let all = proc::allowed_cpus(Path::new("/proc"), tid).unwrap();
@@ -228,12 +230,12 @@ fn a_placed_vcpu_has_its_cpus_again_whoever_is_killed() {
     let place = ["--place", &format!("all={first}")];
     let mut paracord = Paracord::start_with("place", "restart", &place);
     paracord.vcpu.wait_for_cpus(first, PATIENCE);
-    // The daemon alone: restored, and placed again by the next one.
+    // Only the daemon is killed: the vCPU gets its CPUs back, and the next daemon places it again.
     let daemon = paracord.daemon_pid();
     signal(daemon, Signal::KILL);
     paracord.vcpu.wait_for_cpus(all, RESTORED_WITHIN);
     paracord.vcpu.wait_for_cpus(first, PATIENCE);
-    // Both: nobody is left, until somebody restores.
+    // Both are killed: the vCPU stays placed until `restore` is called.
     let daemon = paracord.daemon_pid();
     signal(paracord.supervisor_pid(), Signal::STOP);
     signal(daemon, Signal::KILL);

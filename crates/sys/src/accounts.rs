@@ -2,8 +2,8 @@
 //! Users and groups, as the host's name service switch (NSS) knows them.
 //!
 //! The answers come from the sources that `/etc/nsswitch.conf` names: files and, for example, sssd
-//! or LDAP. A lookup can therefore take as long as a network needs, and must not be made on a path
-//! that has to be fast.
+//! or LDAP. A lookup can therefore take as long as a network request, and must not be made on a
+//! path that has to be fast.
 
 use std::io;
 

@@ -3,8 +3,8 @@
 //! formats.
 //!
 //! The affinity of a thread is read from procfs ([`crate::proc::allowed_cpus`]).
-//! sched_getaffinity(2) leaves out CPUs that are offline at the moment, so its result cannot be
-//! used to restore an affinity.
+//! sched_getaffinity(2) omits CPUs that are currently offline, so its result cannot be used to
+//! restore an affinity.
 
 use std::fmt;
 use std::io;
@@ -112,7 +112,7 @@ impl CpuMask {
 }
 
 impl FromIterator<u32> for CpuMask {
-    /// CPUs that are not below [`CPUS_MAX`] are left out.
+    /// CPUs that are not below [`CPUS_MAX`] are ignored.
     fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> CpuMask {
         let mut mask = CpuMask::default();
         for cpu in cpus {

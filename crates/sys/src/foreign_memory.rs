@@ -2,8 +2,8 @@
 //! Writes into a file that an untrusted user owns, without the file's lock and without SIGBUS.
 //!
 //! write(2) takes the lock of the inode. The owner of the file can hold that lock as long as they
-//! like: a write(2) of their own, from a buffer whose pages a userfaultfd or a FUSE server
-//! delivers, keeps the lock until the page is there. A store into a shared mapping takes no such
+//! like: if they call write(2) with a buffer whose pages a userfaultfd or a FUSE server delivers,
+//! the call holds the lock until the page is present. A store into a shared mapping takes no such
 //! lock, but raises SIGBUS after the owner has truncated the file.
 //!
 //! [`ForeignMemory`] maps the file and never touches the mapping. process_vm_writev(2), with this
@@ -50,12 +50,12 @@ impl ForeignMemory {
         Ok(ForeignMemory { start, bytes })
     }
 
-    /// Writes parts, each at its offset, one after the other. At most four parts.
+    /// Writes at most four parts, one after the other, each at its offset.
     ///
     /// # Errors
-    /// `InvalidInput` if a part lies outside of the mapping, or there are too many. EFAULT if the
-    /// file is shorter by now: the parts before the first one outside of the file may have been
-    /// written.
+    /// `InvalidInput` if a part lies outside of the mapping, or if there are too many parts. EFAULT
+    /// if a part lies outside of the file, because the file has become shorter. The parts before
+    /// that part may have been written.
     pub fn write(&self, parts: &[(u64, &[u8])]) -> io::Result<()> {
         let mut from = [IoSlice::new(&[]); PARTS_MAX];
         let mut to = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Words of a file that processes share.
+//! Words in a file that several processes share.
 
 use std::fs::File;
 use std::io;

@@ -59,7 +59,7 @@ pub struct PerfAttr {
     pub kind: u32,
     /// The event within its type.
     pub config: u64,
-    /// The event overflows after each `sample_period` counts. 0: the event only counts, and cannot
+    /// The event overflows after every `sample_period` counts. 0: the event only counts, and cannot
     /// get a period later.
     pub sample_period: u64,
     /// Do not count in user mode.
@@ -162,7 +162,7 @@ impl PerfEvent {
         }
     }
 
-    /// Sets the period: the event overflows after `period` more counts, and then after each
+    /// Sets the period: the event overflows after `period` more counts, and then after every
     /// `period` counts.
     ///
     /// # Errors

@@ -197,10 +197,9 @@ pub fn set_util_clamps(tid: u32, min: Util, max: Util) -> io::Result<()> {
     set_raw(tid, &RawAttr { size: CLAMPED_BYTES, flags, util_min, util_max, ..RawAttr::default() })
 }
 
-/// Makes the calling thread a SCHED_FIFO thread that requests no frequency. The thread's children
-/// do not inherit the policy. With the kernel's default clamp
-/// (kernel.sched_util_clamp_min_rt_default), each wakeup of the thread would set its CPU to the
-/// highest frequency.
+/// Makes the calling thread a SCHED_FIFO thread that requests no frequency. (With the kernel's
+/// default clamp, kernel.sched_util_clamp_min_rt_default, each wakeup of the thread would set its
+/// CPU to the highest frequency.) The thread's children do not inherit the policy.
 ///
 /// # Errors
 /// As for [`set`]. A kernel without clamps has no such default, so failing to set the clamp is not
@@ -225,7 +224,7 @@ pub fn default_slice_ns() -> u64 {
 /// How often the calling thread has waited for something other than a CPU: the number of its
 /// voluntary context switches.
 pub fn waits() -> u64 {
-    // SAFETY: all bit patterns of rusage are valid, zeros too.
+    // SAFETY: all bit patterns of rusage are valid, including all zeros.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writing, and the kernel keeps no reference. The call cannot fail
     // with these arguments; if it did, `usage` would stay zero.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! SIGIO for a thread that waits for the signal at a place of its choice. The signal is blocked
-//! everywhere else, so that no signal is missed.
+//! SIGIO for a thread that takes the signal only at a point of its choice. Everywhere else, the
+//! signal is blocked and stays pending, so that it is not missed.
 
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A database of users that fails. The limit applies to the whole process, so this test has one of
-//! its own.
+//! A database of users that fails. The test sets a resource limit for its whole process, so it is
+//! alone in that process.
 
 use paracord_sys::accounts::{group_id, user_ids};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

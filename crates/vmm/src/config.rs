@@ -11,13 +11,13 @@ use paracord_sys::affinity::{CpuListError, CpuMask};
 use crate::args::{Args, CpufreqWord, PmuWord};
 use crate::topology::{HostCpu, VcpuPlan};
 
-/// Maximum number of vCPUs, rounded down from the number that fit the window of one interrupt
-/// controller on arm64.
+/// Maximum number of vCPUs: the number that fits into the window of one interrupt controller on
+/// arm64, rounded down.
 pub const VCPUS_MAX: u32 = 64;
 /// A kernel needs about this much memory to start, with its initramfs and its tables.
 const MEMORY_MIN_MIB: u64 = 64;
-/// Maximum memory of a guest. It keeps all addresses within the 40 bits that every arm64 host can
-/// give a guest.
+/// Maximum memory of a guest. With this limit, all addresses fit into the 40 bits that every arm64
+/// host can give a guest.
 const MEMORY_MAX_MIB: u64 = 256 << 10;
 /// Highest capacity of a CPU on the kernel's scale.
 const CAPACITY_MAX: u32 = 1024;
@@ -322,7 +322,7 @@ fn set_clusters(lists: &[String], plans: &mut [VcpuPlan]) -> Result<(), ConfigEr
             }
         }
     }
-    // If a cpu-map leaves CPUs out, the kernel ignores the whole map.
+    // If a cpu-map does not contain all CPUs, the kernel ignores the whole map.
     all_or_none(OPTION, plans, |plan| plan.cluster.is_some())
 }
 

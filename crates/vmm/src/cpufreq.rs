@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The frequency device: which tables the vCPUs see, where their requests go, and the thread that
-//! updates the frequencies that they read.
+//! updates the frequencies that the vCPUs read.
 
 use std::io;
 use std::path::Path;
@@ -51,8 +51,8 @@ pub struct SharedMemory(Arc<MmapRegion<()>>);
 impl RegionMemory for SharedMemory {
     fn store_u32(&self, offset_bytes: u64, value: u32) {
         let Ok(offset) = usize::try_from(offset_bytes) else { return };
-        // A store outside of the mapping is refused. The back end makes none, because it uses a
-        // checked layout.
+        // A store outside of the mapping is refused. The back end makes no such store, because it
+        // uses a checked layout.
         let _ = self.0.as_volatile_slice().store(value.to_le(), offset, Ordering::Relaxed);
     }
 }
@@ -190,8 +190,7 @@ impl Drop for Housekeeping {
             // The thread has already reported its errors.
             let _ = thread.join();
         }
-        // This comes before the vCPU threads end, because other threads may have their IDs
-        // afterwards.
+        // This must happen before the vCPU threads end, because their IDs may be reused afterwards.
         if let Some(backend) = self.cpufreq.uclamp() {
             (0..self.vcpus).for_each(|vcpu| backend.unregister(vcpu));
         }

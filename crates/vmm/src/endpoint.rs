@@ -182,8 +182,8 @@ impl Endpoint for Socket {
         let Some(client) = &mut self.client else {
             self.client = match self.listener.accept() {
                 Ok((client, _)) => Some(client),
-                // The client waits in the queue, so the listener stays readable until a descriptor
-                // is free for it.
+                // The client waits in the queue, so the listener stays readable until a file
+                // descriptor is free for the client.
                 Err(error) if !is_temporary(&error) => {
                     std::thread::sleep(ACCEPT_PAUSE);
                     None

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Why a VM cannot be built, or why it ended although neither its guest nor its user wanted that.
+//! Why a VM cannot be built, or why it ended without a request by its guest or its user.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -56,7 +56,8 @@ impl Interrupts {
         }
     }
 
-    /// A message that is not for the guest's interrupt controller is lost, as on hardware.
+    /// Sends a message. If it is not for the guest's interrupt controller, it is lost, as on
+    /// hardware.
     fn send(&self, message: Message) {
         let mut msi = kvm_msi {
             address_lo: message.address as u32,

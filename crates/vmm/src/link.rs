@@ -39,7 +39,7 @@ impl Link {
         !self.port.outbox().is_empty()
     }
 
-    /// Passes on, in both directions, all bytes for which no call would wait.
+    /// Passes on bytes in both directions, as far as this is possible without blocking.
     pub fn carry(&mut self) {
         self.send();
         if self.input.is_empty() && self.is_readable() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Builds a VM from a configuration. The result has vCPU threads that wait for the start.
+//! Builds a VM from a configuration. Its vCPU threads already exist, and wait for the start of the
+//! guest.
 
 use std::path::Path;
 use std::sync::Arc;

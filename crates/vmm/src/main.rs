@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! A small virtual machine monitor for paracord's guests. It prints each error as one line.
 //!
-//! [`machine`] builds a VM from a [`config`], and [`run`] runs it. The program is also the example
+//! [`machine`] builds a VM from a [`config`], and [`run`] runs it. The program is also an example
 //! of how a VMM uses `paracord-abi` ([`region`]) and `paracord-devices` ([`pci`], [`cpufreq`],
 //! [`pmu`]).
 

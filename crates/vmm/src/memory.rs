@@ -39,9 +39,10 @@ pub fn create_ram(vm: &VmFd, ranges: &[(u64, u64)]) -> Result<Ram, Error> {
             memory_size: range.len(),
             userspace_addr: range.as_ptr() as u64,
         };
-        // SAFETY: the range is a private anonymous mapping of `memory_size` bytes that belongs to `ram`,
-        // in which this process holds no references, only volatile accessors. `ram` lives until all vCPU
-        // threads are joined (run.rs), so the guest never reaches memory that was unmapped and reused.
+        // SAFETY: the range is a private anonymous mapping of `memory_size` bytes that belongs to
+        // `ram`. This process holds no references into it, only volatile accessors. `ram` lives
+        // until all vCPU threads are joined (run.rs), so the guest never reaches memory that was
+        // unmapped and reused.
         unsafe { vm.set_user_memory_region(place) }.map_err(error::kvm("add memory to the VM"))?;
     }
     Ok(ram)

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::wake::Wake;
 
-/// Most bytes that are kept. If a guest sends faster than its output is written, it loses the
-/// excess, as on a line without flow control. Otherwise it could make its vCPU wait for the reader,
-/// or use all memory.
+/// Maximum number of bytes that are kept. If a guest sends faster than its output is written, it
+/// loses the excess, as on a line without flow control. Otherwise, its vCPU would have to wait for
+/// the reader, or its output could use up all memory.
 const QUEUED_MAX_BYTES: usize = 1 << 20;
 
 /// The bytes. vCPU threads add to them, and the main thread removes them.

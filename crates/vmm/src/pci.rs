@@ -73,8 +73,8 @@ impl PciBus {
         self.misplaced.load(Ordering::Relaxed)
     }
 
-    /// Handles a read of a function's configuration space. `function` is bus × 256 + device × 8 +
-    /// function.
+    /// Handles a read of a function's configuration space. `function` is bus number × 256 + device
+    /// number × 8 + function number.
     fn read_config(&self, function: u32, offset: u64, data: &mut [u8]) {
         let functions = self.locked();
         match (function, &functions.region) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Counters for a guest without a PMU. The guest's module writes a request into its vCPU's slot of
-//! the region, and then writes the doorbell register. This is a VM exit, so the vCPU's own thread
-//! then serves the request.
+//! the region, and then writes the doorbell register. This write causes a VM exit, so the vCPU's
+//! own thread serves the request.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,7 +107,7 @@ impl VcpuPmu {
         }
     }
 
-    /// Handles overflows after a signal has ended the run of the guest. Counters may have
+    /// Handles overflows. Call this after a signal has ended KVM_RUN, because counters may have
     /// overflowed.
     pub fn interrupted(&mut self) {
         let Some(answer) = self.area.overflowed() else { return };
@@ -132,7 +132,7 @@ impl VcpuPmu {
         }
     }
 
-    /// To be called after each VM exit, whatever its reason.
+    /// Call this after each VM exit, whatever its reason.
     pub fn came_out(&mut self) {
         self.area.end_slice();
     }

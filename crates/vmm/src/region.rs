@@ -60,8 +60,7 @@ impl RegionFile {
                 "has room for {slots} vCPUs, but the VM has {vcpus}: create it with --vcpus {vcpus}"
             )));
         }
-        // A larger region does not fit the address space. It is refused later, when its BAR is
-        // made.
+        // A region that does not fit into the address space is refused later, when its BAR is made.
         Ok(RegionFile { bytes: usize::try_from(meta.len()).unwrap_or(usize::MAX), file, layout })
     }
 
@@ -70,7 +69,7 @@ impl RegionFile {
         self.bytes as u64
     }
 
-    /// Writes into the region which events the guest may count through this VMM. Without events,
+    /// Writes into the region which events the guest may count through this VMM. If there are none,
     /// the offer of an earlier VM that used the region is removed.
     ///
     /// # Errors

@@ -20,8 +20,8 @@ use crate::stop::End;
 use crate::vcpu::Shared;
 use crate::wake::Wake;
 
-/// After the VM has ended, a reader that is still connected gets the guest's last output within
-/// this time.
+/// Maximum time, after the VM has ended, to write the guest's last output to a reader that is still
+/// connected.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// Builds the VM, runs it, and takes it down. Returns why the VM ended, which is never

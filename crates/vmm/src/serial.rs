@@ -13,7 +13,7 @@ use crate::bus::Device;
 use crate::outbox::{Outbox, Sender};
 use crate::wake::Wake;
 
-/// Size of the registers of a port, which have one byte each.
+/// Size of a port's registers, which have one byte each.
 pub const SERIAL_BYTES: u64 = 8;
 
 /// The interrupt line, edge-triggered through an irqfd.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! SIGIO is blocked in a vCPU's thread, except while its guest runs. A SIGIO that arrives just
-//! before ends the run at once.
+//! SIGIO is blocked in a vCPU's thread, except while its guest runs. If a SIGIO arrives just before
+//! the guest runs, KVM_RUN returns immediately.
 
 use kvm_ioctls::VcpuFd;
 use paracord_sys::signal;
@@ -16,7 +16,7 @@ struct SignalMask {
     set: [u8; size_of::<u64>()],
 }
 
-/// The part of the structure that the request's number encodes: the structure without the set.
+/// The type whose size the request's number encodes: the structure without the set.
 type Header = u32;
 const KVMIO: u32 = 0xae;
 ioctl_iow_nr!(KVM_SET_SIGNAL_MASK, KVMIO, 0x8b, Header);
@@ -24,11 +24,11 @@ ioctl_iow_nr!(KVM_SET_SIGNAL_MASK, KVMIO, 0x8b, Header);
 /// Sets the signal mask for the calling thread, which runs the vCPU.
 ///
 /// # Errors
-/// [`Error::Kvm`].
+/// [`Error::System`].
 pub fn run_ends_with_sigio(vcpu: &VcpuFd) -> Result<(), Error> {
     let set = signal::blocked_but_sigio().to_ne_bytes();
     let mask = SignalMask { bytes: set.len() as u32, set };
-    // SAFETY: the request reads the structure and as many bytes behind it as the structure
+    // SAFETY: the request reads the structure, and after it as many bytes as the structure
     // declares. Both are valid for the call.
     match unsafe { ioctl_with_ref(vcpu, KVM_SET_SIGNAL_MASK(), &mask) } {
         0 => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The end of a VM. The first request for it gives the reason, and all threads see it.
+//! The end of a VM. The first request determines the reason, and all threads see the request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

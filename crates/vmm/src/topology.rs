@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The host's CPUs as sysfs describes them, and what a vCPU takes over of one.
+//! The host's CPUs as sysfs describes them, and the properties that a vCPU takes from a host CPU.
 
 use std::path::{Path, PathBuf};
 
@@ -23,16 +23,17 @@ pub struct HostCpu {
     pub cpu: u32,
     /// cpu_capacity; kernels of symmetric machines have none.
     pub capacity: Option<u32>,
-    /// Lowest CPU of its cluster: the kernel's own cluster numbers are arbitrary.
+    /// Lowest CPU of its cluster, which identifies the cluster. (The kernel's own cluster numbers
+    /// are arbitrary.)
     pub cluster: Option<u32>,
     /// Lowest CPU of its cpufreq policy.
     pub policy: Option<u32>,
-    /// Frequencies of its policy, ascending: the highest alone where the driver has no table, none
-    /// without a driver.
+    /// Frequencies of its policy, ascending. If the driver has no table, only the highest
+    /// frequency. Empty without a driver.
     pub frequencies_khz: Vec<u32>,
 }
 
-/// Where a vCPU runs, and as what kind of CPU the guest sees it.
+/// Where a vCPU runs, and which kind of CPU the guest sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VcpuPlan {
     /// CPUs of the host that its thread may run on; empty: all.
@@ -50,7 +51,7 @@ pub struct VcpuPlan {
 }
 
 impl VcpuPlan {
-    /// A vCPU that is bound to a CPU of the host and looks like it.
+    /// A vCPU that is bound to a CPU of the host and has the properties of this CPU.
     pub fn like(host: &HostCpu) -> VcpuPlan {
         VcpuPlan {
             affinity: vec![host.cpu],
@@ -62,8 +63,8 @@ impl VcpuPlan {
         }
     }
 
-    /// Gives a vCPU that has none the frequencies of the fastest CPU that it may run on. Returns whether it
-    /// has some now.
+    /// If the vCPU has no frequencies, gives it those of the fastest CPU that it may run on.
+    /// Returns whether the vCPU has frequencies now.
     pub fn find_frequencies(&mut self, host: &[HostCpu]) -> bool {
         if self.frequencies_khz.is_empty() {
             let may_run =
@@ -81,7 +82,7 @@ impl VcpuPlan {
 /// The CPUs that are online. `sys` is where sysfs is mounted.
 ///
 /// # Errors
-/// [`TopologyError`]; what a kernel may lack is not one.
+/// [`TopologyError`]. It is not an error if the kernel lacks an optional file.
 pub fn host_cpus(sys: &Path) -> Result<Vec<HostCpu>, TopologyError> {
     let cpus = CpuFiles::below(sys);
     let no_cpus = || TopologyError::NoCpus(cpus.path().join("online"));

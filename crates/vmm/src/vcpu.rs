@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! One thread per vCPU: it runs the vCPU, and handles the accesses of its guest to devices.
+//! One thread per vCPU: it runs the vCPU, and handles the guest's accesses to devices.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The interrupts whose table is at an address, and the offset in the table.
+    /// If the address is in the interrupt table: the interrupts, and the offset in the table.
     fn interrupt_table(&self, address: u64) -> Option<(&Interrupts, u64)> {
         let interrupts = self.interrupts.as_ref()?;
         Some((interrupts, interrupts.window.find(address)?))
@@ -83,8 +83,8 @@ pub fn start(
             gate.wait();
             run(index, vcpu, &shared);
         };
-        // These are QEMU's names of threads, which people and programs know, among them paracord's
-        // daemon.
+        // These are the names that QEMU gives to its vCPU threads. People and programs know these
+        // names, including paracord's daemon.
         let thread = Builder::new().name(format!("CPU {index}/KVM")).spawn(body);
         let source = "cannot start its thread";
         // If this fails, the process ends, and with it the threads that were already started.
@@ -118,7 +118,7 @@ fn announce(index: u32, affinity: &[u32], started: &Sender<(u32, io::Result<Pid>
         cpus.set(*cpu as usize);
     }
     let bound = if affinity.is_empty() { Ok(()) } else { sched_setaffinity(None, &cpus) };
-    // The receiver waits for a message of every thread.
+    // The receiver waits for a message from every thread.
     let _ = started.send((index, bound.map(|()| gettid()).map_err(io::Error::from)));
 }
 

@@ -51,8 +51,8 @@ fn a_journal_that_is_absent_or_full_takes_no_line() {
     assert!(is_gone);
 }
 
-/// Whether this user can put a directory in the place of the journal's directory. Some
-/// distributions allow only root to do that.
+/// Whether this user can mount a directory over the journal's directory. Some distributions allow
+/// only root to do that.
 fn can_mount() -> bool {
     let args = ["--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/run"];
     let can = Command::new("unshare").args(args).status().is_ok_and(|status| status.success());

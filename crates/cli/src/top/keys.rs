@@ -18,7 +18,7 @@ pub enum Sort {
     Throttles,
     /// Most VM exits per second first.
     Exits,
-    /// Longest time from wakeup to running without a boost (99th percentile) first.
+    /// Longest unboosted wakeup latency (99th percentile) first.
     Latency,
 }
 
@@ -43,12 +43,12 @@ pub struct View {
     pub sort: Sort,
     pub paused: bool,
     pub help: bool,
-    /// Index of the first line of the table that is on the screen.
+    /// Index of the first table line on the screen.
     pub scroll: u16,
     /// Number of lines of the table on the screen. Drawing sets this number, and paging uses it.
     pub page: u16,
     pub interval: Duration,
-    /// The reason why the last refresh brought no snapshot.
+    /// The reason why the last refresh got no snapshot.
     pub lost: Option<String>,
 }
 

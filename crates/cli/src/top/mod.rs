@@ -38,7 +38,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "MS", default_value_t = 1000,
         value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub interval_ms: u64,
-    /// Print one table and end; this is the default if the output is not a terminal
+    /// Print one table and exit; this is the default if the output is not a terminal
     #[arg(long)]
     pub once: bool,
 }

@@ -47,9 +47,9 @@ pub struct Row {
     pub asks: String,
     /// The speed of the vCPU's host CPU, as in `paracord vm show`.
     pub speed: String,
-    /// Percentage of the time in which the vCPU ran.
+    /// Percentage of the interval in which the vCPU ran.
     pub running_pct: u64,
-    /// Percentage of the time in which the vCPU ran boosted.
+    /// Percentage of the interval in which the vCPU ran boosted.
     pub boosted_pct: u64,
     pub boosts_per_s: u64,
     /// Throttles since the vCPU was found.

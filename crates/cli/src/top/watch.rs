@@ -2,8 +2,8 @@
 //! Ends the live view when a signal arrives, or when its terminal goes away.
 //!
 //! A separate thread does this, because the thread of the view may hang. If the terminal is gone,
-//! crossterm repeats its read forever. If the terminal accepts no output, a write waits. If the
-//! daemon does not answer, a question to the daemon waits.
+//! crossterm repeats its read forever. If the terminal accepts no output, a write to it blocks. If
+//! the daemon does not answer, a request to it blocks.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -17,8 +17,8 @@ use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How long the view may take to end by itself and to restore its terminal. The waits of the view
-/// are shorter than this.
+/// How long the view may take to end by itself and to restore its terminal. The view never blocks
+/// for this long at a time.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Tells the view when to end.
@@ -45,7 +45,7 @@ impl Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&ended);
         let watch = move || match wait(&signals, &terminal) {
-            // There is no terminal to restore. Exit at once, because the loop in crossterm may
+            // There is no terminal to restore. Exit immediately, because crossterm's loop may
             // occupy a whole CPU until then.
             Why::TerminalGone => std::process::exit(0),
             Why::Signal => {

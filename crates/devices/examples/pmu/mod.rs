@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use paracord_devices::pmu::{Budget, Listener, Mode, Offer, Pool, Quota, Settings, Want};
 
-/// Number of counters over which perf rotates.
+/// Number of counters over which perf rotates the events.
 pub const ROTATED_COUNTERS: usize = 4;
 
 pub const MODES: [(&str, Mode); 3] =
     [("recreate", Mode::Recreate), ("last", Mode::Last), ("keyed", Mode::Keyed)];
 
-/// Ten configurations of events without hidden costs. Opening other software events of the kernel
-/// patches code. Clock events that sample count in all modes, so there are only two of those.
+/// Ten configurations of events without hidden costs. (Opening any other software event makes the
+/// kernel patch code.) A clock event that samples always counts in all modes, so only two of the
+/// ten sample.
 pub fn ten(offer: &Offer) -> Option<Vec<Want>> {
     let clocks = [offer.find("task-clock")?, offer.find("cpu-clock")?];
     let mut wants = Vec::new();

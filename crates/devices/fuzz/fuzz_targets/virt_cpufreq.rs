@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A guest accesses the device's window in any way, and the model of the property test checks the
-//! results.
+//! A guest accesses the device's window in arbitrary ways, and the model of the property test
+//! checks the results.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../tests/model/mod.rs"]
 mod model;
 
-/// Most generated addresses are in the window, so that a fuzzer finds registers at once.
+/// Most generated addresses are in the window, so that a fuzzer finds the registers quickly.
 fuzz_target!(|accesses: Vec<(bool, u8, u8, Option<u64>, Vec<u8>)>| {
     let accesses: Vec<_> = accesses
         .into_iter()

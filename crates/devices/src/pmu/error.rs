@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Why a counter is not served, in one line that says what to do. Making an error does not
-//! allocate, because a guest can cause most of them.
+//! Why a counter is not served, and what to do about it, in one line. Making an error does not
+//! allocate, because a guest can cause most of the errors.
 
 use std::fmt;
 use std::io;
@@ -25,7 +25,7 @@ pub enum Error {
         "the VM has used up its budget of openings or of time in calls: try again in the next period"
     )]
     Budget,
-    /// All events serve counters.
+    /// All events of the pool already serve counters.
     #[error("all {PC_PMU_EVENTS} events serve other counters")]
     NoPlace,
     /// The host refuses a system call.
@@ -78,8 +78,8 @@ pub struct Refusal {
 }
 
 impl From<io::Error> for Refusal {
-    /// An event that the kernel has put into its error state reads nothing, and the read returns no
-    /// error number.
+    /// If the kernel has put an event into its error state, read(2) returns 0 bytes and no error
+    /// number.
     fn from(error: io::Error) -> Refusal {
         Refusal { errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
     }

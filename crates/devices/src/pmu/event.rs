@@ -17,12 +17,12 @@ pub struct Counts {
     pub count: u64,
     /// Time that the vCPU's thread ran while the counter was on.
     pub enabled_ns: u64,
-    /// The part of `enabled_ns` in which the event was counted. It is less if the host had too few
-    /// hardware counters and multiplexed them.
+    /// The part of `enabled_ns` in which the event was counted. It is less than `enabled_ns` if the
+    /// host had too few hardware counters and multiplexed them.
     pub running_ns: u64,
 }
 
-/// The kernel's counts only grow, but a wrong count must not stop the VMM.
+/// The kernel's counts never decrease. But even a wrong count must not make the VMM panic.
 impl Sub for Counts {
     type Output = Counts;
 
@@ -67,14 +67,15 @@ pub(super) fn attr_of(key: &pc_pmu_key, period: u64) -> PerfAttr {
 pub(super) struct HostEvent {
     event: PerfEvent,
     name: &'static str,
-    /// The count when the event was last paused. It belongs to earlier counters.
+    /// The counts when the event was last paused. They belong to counters that the event served
+    /// earlier.
     counted: Counts,
     /// Present if the event samples.
     overflows: Option<Overflows>,
-    /// The period after the next overflow, if the next overflow comes early.
+    /// The period to set at the next overflow, if the current period is shortened.
     next_period: Option<u64>,
-    /// The next overflow disables the event. Otherwise, a guest that keeps setting a short first
-    /// period would cause so many overflows that a slow host does nothing else.
+    /// The next overflow disables the event. Without this, a guest that keeps setting a short first
+    /// period could cause so many overflows that a slow host does nothing else.
     once: bool,
 }
 
@@ -98,10 +99,10 @@ impl HostEvent {
 
     /// Starts sampling. `elapsed` / 2^32 of the first period has already passed, so the first
     /// overflow comes after the rest of `period`. Each later overflow comes after `period` more
-    /// counts. The rest of a period of an earlier counter is dropped.
+    /// counts. What was left of an earlier counter's period is dropped.
     pub(super) fn begin_period(&mut self, period: u64, elapsed: u32) -> Result<(), Error> {
         let over = ((u128::from(period) * u128::from(elapsed)) >> u32::BITS) as u64;
-        // Overflows before this one belong to no counter.
+        // Overflows up to now belong to no counter.
         if let Some(overflows) = &mut self.overflows {
             overflows.happened();
         }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Counters for the perf of a guest that has no PMU. They are perf events of the host on the vCPU's
-//! thread. A [`Pool`] keeps the events, so that they are not opened anew each time that the guest
-//! switches tasks, multiplexes counters or samples.
+//! Counters for perf in a guest that has no PMU. They are served by perf events of the host on the
+//! vCPU's thread. A [`Pool`] keeps these events open, so that they need not be opened again each
+//! time that the guest switches tasks, multiplexes counters or samples.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`Offer`] | the events of an [`EventSet`] that this host has, tried once |
+//! | [`Offer`] | the events of an [`EventSet`] that this host supports; each is tried once |
 //! | [`Pool`] | the counters of one vCPU, and the events that serve them |
-//! | [`Area`] | the same for a guest with paracord's module, which requests counters through its slot of the region |
-//! | [`Budget`] | the cost that all pools of a VM together may cause |
+//! | [`Area`] | a [`Pool`] for a guest with paracord's module, which requests counters through the vCPU's slot of the region |
+//! | [`Budget`] | what all pools of a VM together may cost the host |
 //! | [`Stats`] | how often events were opened, closed and reused |
 //!
-//! The feature `pmu` links paracord's policy, which is GPL-2.0-only (policy/pmu_pool.h), into the VMM.
+//! The feature `pmu` links paracord's policy (policy/pmu_pool.h, GPL-2.0-only) into the VMM.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -8,12 +8,12 @@ use paracord_policy::pmu::{self, Allowed};
 use paracord_policy::{PC_PMU_SLICE_NS, pc_pmu_quota};
 use paracord_sys::clock::now_ns;
 
-/// The length of a slice. If a vCPU's thread is not switched out,
-/// [`Pool::end_slice`](super::Pool::end_slice) is still called at least this often.
+/// The length of a slice. [`Pool::end_slice`](super::Pool::end_slice) is called at least this
+/// often, even if the vCPU's thread is never switched out.
 pub const SLICE: Duration = Duration::from_nanos(PC_PMU_SLICE_NS as u64);
 
-/// The cost that a VM may cause. A vCPU that would exceed it is served again in the next tenth of a
-/// second.
+/// What the counters of a VM may cost the host. A vCPU that would exceed these limits is not served
+/// until the next period of 100 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Events opened per second.

@@ -7,13 +7,13 @@ use super::domain::Request;
 
 /// Passes requests to the host.
 pub trait Backend: Send + Sync {
-    /// The policy of `vcpu` requests another frequency than before.
+    /// The cpufreq policy of `vcpu` requests a new frequency.
     ///
     /// The device calls this inside a guest's access, in the thread of a vCPU of the policy. This
     /// is usually `vcpu`'s own thread. It is the thread of another vCPU if vCPUs share a policy
     /// (the method is then called for each of them), or if user space in the guest sets
     /// frequencies. A guest can cause calls as fast as it can exit. The method must therefore not
-    /// wait, allocate or panic, and it must limit by itself how much work it does at that rate.
+    /// wait, allocate or panic, and it must itself limit the work that it does at that rate.
     fn request(&self, vcpu: u32, request: Request);
 }
 

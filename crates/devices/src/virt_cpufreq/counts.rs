@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Counts of accesses, among them those that the guest driver never makes.
+//! Counts of accesses, including accesses that the guest driver never makes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,7 +28,7 @@ pub struct Counts {
     pub clamped: u64,
     /// Reads of a table entry that does not exist. The guest reads 0.
     pub no_entry: u64,
-    /// Requests that changed the frequency that a policy requests, and were therefore passed to the
+    /// Requests that differed from the policy's previous request, and were therefore passed to the
     /// back end.
     pub requests: u64,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! Performance domains: the table that a guest is shown. It is checked when it is made.
+//! Performance domains: the frequency tables that a guest sees. A table is checked when it is made.
 
 use paracord_abi::Domain;
 use paracord_abi::layout::PARACORD_SCALE;
@@ -9,19 +9,19 @@ use super::registers::TABLE_LEN_MAX;
 /// Highest value of the capacity scale.
 const SCALE: u16 = PARACORD_SCALE as u16;
 /// Highest frequency that is allowed. cpufreq reserves values near the top of 32 bits
-/// (CPUFREQ_TABLE_END, CPUFREQ_ENTRY_INVALID), and governors add a quarter to a frequency.
+/// (CPUFREQ_TABLE_END, CPUFREQ_ENTRY_INVALID), and governors add 25 % to a frequency.
 pub const KHZ_MAX: u32 = i32::MAX as u32;
 
 /// Why a performance domain is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DomainError {
-    /// The guest's driver would not bind.
+    /// The table is empty or too long, so the guest's driver would not bind.
     #[error("{found} frequencies in a performance domain, allowed are 1 to {TABLE_LEN_MAX}")]
     Length {
         /// Number of frequencies.
         found: usize,
     },
-    /// A frequency is 0 or above [`KHZ_MAX`]. The guest divides by the highest frequency.
+    /// A frequency is above [`KHZ_MAX`], or is 0. (The guest divides by the highest frequency.)
     #[error("frequency {index} of a performance domain is {found} kHz, allowed are 1 to {KHZ_MAX}")]
     Frequency {
         /// Index of the frequency.
@@ -55,7 +55,7 @@ pub struct Request {
     pub util: u16,
 }
 
-/// A performance domain: vCPUs that are shown the same table.
+/// A performance domain: vCPUs that see the same table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerfDomain {
     khz: Vec<u32>,
@@ -64,9 +64,9 @@ pub struct PerfDomain {
 }
 
 impl PerfDomain {
-    /// Makes a domain of frequencies in kHz, which must rise strictly. `capacity` is the capacity
-    /// of a CPU at the highest frequency, on the host's scale (1..=1024). `shared` means that all
-    /// vCPUs of the domain are one policy, which requests one frequency for all of them.
+    /// Makes a domain from frequencies in kHz, which must be in strictly rising order. `capacity`
+    /// is the capacity of a CPU at the highest frequency, on the host's scale (1..=1024). `shared`
+    /// means that all vCPUs of the domain form one policy and share one requested frequency.
     ///
     /// # Errors
     /// Any [`DomainError`].
@@ -123,14 +123,15 @@ impl PerfDomain {
         self.capacity
     }
 
-    /// Whether all vCPUs of the domain are one policy.
+    /// Whether all vCPUs of the domain form one policy.
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
     /// Converts a frequency to a request, after clamping it to the table. The utilisation is
-    /// rounded down. A governor selects the lowest frequency that suffices, so a request for a
-    /// frequency that the host has selects that frequency and not the next higher one.
+    /// rounded down, because a governor selects the lowest frequency that suffices. So if the host
+    /// has the requested frequency, the request selects exactly this frequency, and not the next
+    /// higher one.
     pub fn request(&self, khz: u32) -> Request {
         let max = self.max_khz();
         let khz = khz.min(max);
@@ -143,8 +144,8 @@ impl PerfDomain {
 impl TryFrom<&Domain> for PerfDomain {
     type Error = DomainError;
 
-    /// Converts levels to frequencies. Fails for a [`Domain`] that was never checked and is
-    /// invalid, and for a domain whose frequencies are so low that two levels are equal in kHz.
+    /// Converts levels to frequencies. Fails if the [`Domain`] is invalid because it was never
+    /// checked, or if its frequencies are so low that two levels are equal in kHz.
     fn try_from(domain: &Domain) -> Result<PerfDomain, DomainError> {
         let khz = |level: u16| {
             let khz = u64::from(domain.max_khz) * u64::from(level) / u64::from(SCALE);

@@ -19,13 +19,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Makes the node of a device for `vcpus` vCPUs whose window is at `base`.
+    /// Makes the node of a device that has `vcpus` vCPUs and its window at `base`.
     pub fn new(base: u64, vcpus: u32) -> Node {
         let reg = [base, u64::from(vcpus) * PAGE_BYTES];
         Node { name: format!("cpufreq@{base:x}"), compatible: COMPATIBLE, reg }
     }
 
-    /// Writes the node as a child of the node that is open.
+    /// Writes the node as a child of the currently open node.
     ///
     /// # Errors
     /// The error that the writer of the device tree reports.

@@ -2,8 +2,8 @@
 //! The frequencies that guests read: a guest sees the frequency of the host CPU on which its vCPU
 //! last ran.
 //!
-//! To be used by a thread of the VMM every few milliseconds, and never inside a guest's access,
-//! because reading sysfs takes locks and some microseconds.
+//! A thread of the VMM updates these frequencies every few milliseconds. Never update them inside a
+//! guest's access, because reading sysfs takes locks and some microseconds.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,12 +15,12 @@ use paracord_sys::sysfs::{CpuFiles, CurrentFrequency};
 
 use super::{Backend, VirtCpufreq};
 
-/// Longest stat file of a thread.
+/// Maximum size of a thread's stat file.
 const STAT_BYTES: usize = 1024;
 /// Field 39 of /proc/PID/task/TID/stat: processor.
 const PROCESSOR_FIELD: usize = 39;
 
-/// One CPU of the host. The file of its current frequency stays open.
+/// One CPU of the host. The file that contains its current frequency stays open.
 #[derive(Debug)]
 struct HostCpu {
     /// None without cpufreq.
@@ -55,9 +55,9 @@ impl Frequencies {
         Ok(())
     }
 
-    /// Tells the device how fast each registered vCPU runs. If the frequency of a host CPU cannot
-    /// be read, it counts as the highest one. A guest without the device assumes the same of its
-    /// CPUs.
+    /// Tells the device how fast each registered vCPU runs. A host CPU whose frequency cannot be
+    /// read counts as running at its highest frequency. A guest without the device assumes the
+    /// same.
     pub fn update<B: Backend>(&mut self, device: &VirtCpufreq<B>) {
         for (&vcpu, stat) in &self.threads {
             let Some(domain) = device.domain(vcpu) else { continue };
@@ -102,7 +102,7 @@ impl HostCpu {
 }
 
 /// The CPU on which a thread last ran. The second field of the file is the thread's name in
-/// parentheses, which may contain spaces and parentheses.
+/// parentheses. The name itself may contain spaces and parentheses.
 fn last_cpu(stat: &File) -> Option<u32> {
     let mut bytes = [0; STAT_BYTES];
     let read = stat.read_at(&mut bytes, 0).ok()?;
@@ -136,7 +136,7 @@ mod tests {
         write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "475000\n");
         write(&root, "proc/42/task/43/stat", &stat(0));
         write(&root, "proc/42/task/44/stat", &stat(7));
-        // vCPU 0 may run on any CPU, vCPU 1 on small CPUs.
+        // vCPU 0 may run on any CPU, vCPU 1 only on small CPUs.
         let domains = vec![
             PerfDomain::maximum_only(1_200_000, 1024, false).unwrap(),
             PerfDomain::maximum_only(950_000, 383, false).unwrap(),
@@ -153,7 +153,7 @@ mod tests {
         frequencies.register(1, 42, 43).unwrap();
         frequencies.update(&device);
         assert_eq!(device.current(1), Some(191 * 950_000 / 383));
-        // The vCPU moves to a CPU without cpufreq. Then the frequency file of CPU 0 has invalid
+        // vCPU 0 moves to a CPU without cpufreq. Then the frequency file of CPU 0 has invalid
         // content.
         frequencies.register(0, 42, 44).unwrap();
         write(&root, &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"), "<unknown>\n");

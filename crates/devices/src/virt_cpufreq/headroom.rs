@@ -6,23 +6,23 @@ use std::path::Path;
 
 use paracord_sys::sysfs::CpuFiles;
 
-/// Whether the host's governor adds its quarter of headroom to a clamp.
+/// Whether the host's governor adds its 25 % headroom to a clamp.
 ///
-/// The guest's governor has already added its quarter. Before Linux 6.8 ("sched/cpufreq: Rework
-/// schedutil governor performance estimation"), schedutil added its quarter to the clamped value,
-/// so that the frequency was a quarter too high. Since 6.8, schedutil adds the quarter first and
-/// then applies the clamps.
+/// The guest's governor has already added 25 %. Before Linux 6.8 ("sched/cpufreq: Rework schedutil
+/// governor performance estimation"), schedutil added another 25 % to the clamped value, so that
+/// the frequency was 25 % too high. Since 6.8, schedutil adds its headroom first and then applies
+/// the clamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
     /// The governor uses the clamp unchanged.
     AsAsked,
-    /// The governor adds a quarter, so a fifth is subtracted from the clamp beforehand.
+    /// The governor adds 25 %, so 20 % is subtracted from the clamp first.
     Added,
 }
 
 impl Headroom {
-    /// Reads the host's kernel release and governor; `root` is `/`. A release that cannot be read
-    /// counts as a new one.
+    /// Reads the host's kernel release and governor; `root` is `/`. If the release cannot be read,
+    /// the kernel counts as 6.8 or newer.
     pub fn of_host(root: &Path) -> Headroom {
         let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
         let numbers: Vec<u32> = release

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The device of Linux' `virtual-cpufreq` guest driver (6.13 and newer; arm, arm64, riscv).
+//! The device for Linux' `virtual-cpufreq` guest driver (6.13 and newer; arm, arm64, riscv).
 //!
 //! The guest's governor writes the performance that its tasks need, and a [`Backend`] passes this
-//! request to the host. At each of its ticks, the guest reads how fast its vCPU runs, so that its
+//! request to the host. At each tick, the guest reads how fast the vCPU runs, so that the guest's
 //! load tracking is correct. [`registers`] contains the register table, [`fdt`] the device tree
 //! node.
 //!
 //! | part | job |
 //! |---|---|
 //! | [`VirtCpufreq`] | the registers; a guest's access loads or stores an atomic |
-//! | [`PerfDomain`] | the table that vCPUs are shown, checked once |
+//! | [`PerfDomain`] | the frequency table that vCPUs see, checked once |
 //! | [`UclampBackend`] | turns requests into `uclamp.min` of the vCPUs' threads |
 //! | [`Headroom`] | whether the host's governor adds headroom to these clamps |
 //! | [`RegionBackend`] | stores requests in the region of paracord's host daemon |
-//! | [`Frequencies`] | sets the frequencies that the guest reads, from those of the host |
+//! | [`Frequencies`] | derives the frequencies for guests from the frequencies of the host CPUs |
 //! | [`State`] | snapshot and restore |
 //!
 //! ```
@@ -102,12 +102,12 @@ pub struct Config {
     pub cpus: Vec<CpuConfig>,
 }
 
-/// A policy: vCPUs that request one frequency together. The structure has its own cache lines, so
+/// A policy: vCPUs that share one requested frequency. The structure has its own cache lines, so
 /// that vCPUs of other policies do not slow it down.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Policy {
-    /// The value of perf_domain.
+    /// The value of the register perf_domain.
     number: u32,
     domain: PerfDomain,
     vcpus: Vec<u32>,
@@ -218,7 +218,7 @@ impl<B: Backend> VirtCpufreq<B> {
         }
     }
 
-    /// The page of a vCPU, and the offset in this page.
+    /// The page that contains `offset`, and the offset within this page.
     fn page(&self, offset: u64) -> Result<(&Page, u64), Refusal> {
         let index = usize::try_from(offset / PAGE_BYTES).map_err(|_| Refusal::Outside)?;
         let page = self.pages.get(index).ok_or(Refusal::Outside)?;
@@ -260,7 +260,7 @@ impl<B: Backend> VirtCpufreq<B> {
         if request.khz != khz {
             self.counters.clamped.fetch_add(1, Relaxed);
         }
-        // Linux serialises the writes of the vCPUs of a policy. If another guest writes several
+        // Linux serialises the writes of a policy's vCPUs. If a different guest OS writes several
         // values at the same time, the back end keeps one of them. This is harmless, because the
         // guest may request any of them.
         if policy.requested_khz.swap(request.khz, Relaxed) == request.khz {
@@ -276,9 +276,9 @@ impl<B: Backend> VirtCpufreq<B> {
         }
     }
 
-    /// Sets the current performance of `vcpu` that the guest reads. The value is clamped to the
-    /// range from 1 to the highest entry of the vCPU's table, because at 0 the guest's load
-    /// tracking would stop. Returns false if there is no such vCPU.
+    /// Sets the current performance that the guest reads for `vcpu`. The value is clamped to the
+    /// range from 1 to the highest entry of the vCPU's table. (At 0, the guest's load tracking
+    /// would stop.) Returns false if there is no such vCPU.
     pub fn set_current(&self, vcpu: u32, khz: u32) -> bool {
         let Some(page) = self.pages.get(vcpu as usize) else { return false };
         page.current_khz.store(khz.clamp(1, page.policy.domain.max_khz()), Relaxed);

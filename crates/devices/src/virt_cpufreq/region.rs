@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Stores requests in paracord's shared region, as the guest's own driver would. The register write
-//! is a VM exit, and the host's daemon reads the region at that exit.
+//! causes a VM exit, and paracord's sensor on the host reads the region at that exit.
 
 use core::mem::offset_of;
 
@@ -15,8 +15,8 @@ use super::domain::Request;
 
 /// The region, as the VMM has mapped it.
 pub trait RegionMemory: Send + Sync {
-    /// Stores a little-endian 32-bit word in one piece. The offset is a multiple of four, inside
-    /// the region.
+    /// Stores a little-endian 32-bit word with a single store. The offset is a multiple of four,
+    /// inside the region.
     fn store_u32(&self, offset_bytes: u64, value: u32);
 }
 
@@ -39,8 +39,8 @@ pub enum RegionBackendError {
     },
 }
 
-/// The back end. While it exists, the VMM is the guest driver of the region. Do not load paracord's
-/// module in that guest: the module would declare a driver of its own.
+/// The back end. While it exists, the VMM acts as the region's guest driver. Do not load paracord's
+/// module in that guest, because the module would declare itself as the driver.
 #[derive(Debug)]
 pub struct RegionBackend<M: RegionMemory> {
     memory: M,
@@ -72,7 +72,7 @@ impl<M: RegionMemory> RegionBackend<M> {
         memory.store_u32(offset_of!(paracord_header, guest_abi_major) as u64, version);
         let line_bytes = offset_of!(paracord_header, guest_line_bytes) as u64;
         memory.store_u32(line_bytes, PARACORD_LINE_BYTES);
-        // This store is the last one, because the host reads the other fields only if features are
+        // This store comes last, because the host reads the other fields as soon as features are
         // declared.
         memory.store_u32(FEATURES, PARACORD_F_PERF_REQUEST);
         Ok(RegionBackend { memory, layout })
@@ -89,7 +89,7 @@ impl<M: RegionMemory> Backend for RegionBackend<M> {
 
 fn store_request(memory: &impl RegionMemory, layout: &RegionLayout, vcpu: u32, util: u16) {
     let Some(slot) = layout.slot_offset(vcpu) else { return };
-    // The upper half of the word is the limit. It stays 0, because the driver has no register for a
+    // The upper half of the word is the limit. It stays 0, because the device has no register for a
     // limit.
     let word = slot + offset_of!(paracord_guest_line, perf_request) as u64;
     memory.store_u32(word, util.into());

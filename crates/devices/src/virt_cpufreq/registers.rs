@@ -14,7 +14,7 @@
 //!
 //! The table defines the unit of performance. This device uses kHz.
 
-/// Distance between the registers of two vCPUs.
+/// Distance between the register pages of two consecutive vCPUs.
 pub const PAGE_BYTES: u64 = 0x1000;
 /// The only width that an access may have.
 pub const REGISTER_BYTES: usize = 4;

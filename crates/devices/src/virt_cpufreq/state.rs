@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! Snapshot and restore.
 //!
-//! A guest's driver reads the tables once, when it starts, and later requests frequencies of those
-//! tables. Therefore a snapshot contains the tables, and it can be restored only on a device that
-//! shows the same tables to the same vCPUs.
+//! A guest's driver reads the tables once, when it starts, and later requests frequencies from
+//! those tables. Therefore a snapshot contains the tables, and it can be restored only on a device
+//! that shows the same tables to the same vCPUs.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,13 +24,13 @@ pub struct State {
     pub cpus: Vec<CpuState>,
 }
 
-/// A policy: vCPUs that request one frequency together.
+/// A policy: vCPUs that share one requested frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PolicyState {
-    /// The table that the vCPUs of the policy are shown.
+    /// The table that the vCPUs of the policy see.
     pub khz: Vec<u32>,
-    /// The frequency that they request; 0: none.
+    /// The frequency that the policy requests; 0: no request.
     pub requested_khz: u32,
 }
 
@@ -46,16 +46,16 @@ pub struct CpuState {
     pub current_khz: u32,
 }
 
-/// Why a state is refused. If it is, nothing of it is restored.
+/// Why a state is refused. No part of a refused state is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// The state has the version of another device.
+    /// The state was saved with a different [`STATE_VERSION`].
     #[error("the state has version {found}, but this device has version {STATE_VERSION}")]
     Version {
         /// The state's version.
         found: u32,
     },
-    /// The state has another number of vCPUs.
+    /// The state has a different number of vCPUs than the device.
     #[error("the state has {found} vCPUs, but this device has {here}")]
     Cpus {
         /// vCPUs in the state.
@@ -63,10 +63,10 @@ pub enum StateError {
         /// vCPUs of the device.
         here: usize,
     },
-    /// A vCPU belongs to another policy, or the number of policies is different.
+    /// In the state, a vCPU belongs to a different policy, or the number of policies is different.
     #[error("the state's vCPUs are in other performance domains than this device's")]
     Policies,
-    /// The guest was shown another table.
+    /// A table in the state differs from the device's table.
     #[error("the state's table of performance domain {policy} is not this device's")]
     Table {
         /// Number of the performance domain.
@@ -91,8 +91,8 @@ pub enum StateError {
 }
 
 impl<B: Backend> VirtCpufreq<B> {
-    /// Copies the current state. The copy is consistent if no vCPU runs. It does not contain the
-    /// counts.
+    /// Copies the current state. The copy is consistent if no vCPU runs. The copy does not contain
+    /// the counts of the guest's accesses.
     pub fn state(&self) -> State {
         let policies = self.policies.iter().map(|policy| PolicyState {
             khz: policy.domain.khz().to_vec(),
@@ -110,8 +110,7 @@ impl<B: Backend> VirtCpufreq<B> {
     /// end.
     ///
     /// # Errors
-    /// The first [`StateError`] that applies. The device then has the state that it had before the
-    /// call.
+    /// The first [`StateError`] that applies. The state of the device is then unchanged.
     pub fn restore(&self, state: &State) -> Result<(), StateError> {
         self.check(state)?;
         for (page, cpu) in self.pages.iter().zip(&state.cpus) {

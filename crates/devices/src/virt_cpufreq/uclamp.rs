@@ -15,16 +15,16 @@ use super::domain::Request;
 use super::headroom::Headroom;
 
 /// Minimum time between two changes of a vCPU's clamp. A guest that writes its register as fast as
-/// it can exit causes one system call per millisecond. Linux' governor has the same limit by
-/// default.
+/// it can exit causes at most one system call per millisecond. Linux' governor has the same limit
+/// by default.
 const EVERY_NS: u64 = NS_PER_MS;
-/// The vCPU has no registered thread.
+/// Thread ID of a vCPU that has no registered thread.
 const NO_THREAD: u32 = 0;
 /// Error number of "no such process" (asm-generic/errno-base.h).
 const ESRCH: i32 = 3;
 
-/// The kernel refuses clamps, because it has none (CONFIG_UCLAMP_TASK) or because a sandbox forbids
-/// them. Since the first refusal, requests have no effect.
+/// The kernel refuses clamps, because it was built without them (CONFIG_UCLAMP_TASK) or because a
+/// sandbox forbids them. After the first refusal, requests have no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the kernel refuses utilisation clamps of vCPU threads: {} (CONFIG_UCLAMP_TASK, seccomp)",
@@ -69,11 +69,11 @@ impl Host for Kernel {
 struct Thread {
     /// The request of the vCPU's policy, on the host's capacity scale.
     asked: AtomicU32,
-    /// A lock of the members below. A guest's access that finds it taken does not wait: `flush()`
+    /// A lock for the members below. A guest's access that finds it taken does not wait: `flush()`
     /// makes the change later.
     busy: AtomicBool,
     tid: AtomicU32,
-    /// The clamp that the thread had before. It is restored at the end.
+    /// The clamp that the thread had when it was registered. `give_back()` restores it.
     before: AtomicU32,
     applied: AtomicU32,
     /// Time of the last change; 0: no change yet.
@@ -87,7 +87,7 @@ pub struct UclampBackend {
     threads: Vec<Thread>,
     headroom: Headroom,
     host: Box<dyn Host>,
-    /// Error number of the first refusal; 0: none.
+    /// Error number of the first refusal; 0: nothing was refused.
     refused: AtomicI32,
     changes: AtomicU64,
 }
@@ -129,16 +129,17 @@ impl UclampBackend {
         Ok(true)
     }
 
-    /// Restores the clamp of the thread of vCPU `vcpu`, which is about to end. Call this before the
-    /// thread ends, because another thread may have its ID afterwards.
+    /// Restores the earlier clamp of the thread of vCPU `vcpu`. Call this before the thread ends,
+    /// because its ID may be reused afterwards.
     pub fn unregister(&self, vcpu: u32) {
         if let Some(thread) = self.threads.get(vcpu as usize) {
             self.give_back(thread);
         }
     }
 
-    /// Makes the changes that were postponed because they came too soon after others. Call this
-    /// every few milliseconds while vCPUs run. Without postponed changes it makes no system call.
+    /// Makes the changes that were postponed because they came too soon after an earlier change.
+    /// Call this every few milliseconds while vCPUs run. If there are no postponed changes, it
+    /// makes no system call.
     pub fn flush(&self) {
         for thread in &self.threads {
             self.apply(thread);
@@ -207,7 +208,8 @@ impl UclampBackend {
 }
 
 impl Thread {
-    /// The clamp for the request, but never below the clamp that the thread had before.
+    /// The clamp for the request, but at least the clamp that the thread had when it was
+    /// registered.
     fn wanted(&self, headroom: Headroom) -> u32 {
         headroom.clamp_for(self.asked.load(Relaxed)).max(self.before.load(Relaxed))
     }
@@ -218,8 +220,8 @@ impl Thread {
         !self.busy.swap(true, Acquire)
     }
 
-    /// Takes the lock. Never called in a guest's access. A holder of the lock makes only one short
-    /// system call.
+    /// Takes the lock. This is never called inside a guest's access. A holder of the lock makes
+    /// only one short system call.
     fn lock(&self) {
         while !self.try_lock() {
             std::thread::yield_now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! A model of the device in a few lines, without atomics, and a comparison of both. The property
-//! test and the fuzz target share it.
+//! A model of the device in a few lines, without atomics, and a comparison of the device with it.
+//! The property test and the fuzz target share it.
 
 use std::sync::Mutex;
 
@@ -8,8 +8,8 @@ use paracord_devices::virt_cpufreq::{
     Backend, Config, Counts, CpuConfig, PerfDomain, Request, VirtCpufreq,
 };
 
-/// vCPUs 0 to 3 share a policy; each of the others has its own. There are more than 16, because a
-/// check of the window once stopped there by mistake.
+/// vCPUs 0 to 3 share a policy; each of the others has its own. There are more than 16 vCPUs,
+/// because a check of the window once stopped there by mistake.
 pub const VCPUS: u64 = 24;
 const SHARED: u64 = 4;
 const LITTLE: &[u32] = &[450_000, 800_000, 950_000];
@@ -19,7 +19,7 @@ const LITTLE_CAPACITY: u16 = 383;
 /// One access of a guest.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Otherwise it is a read.
+    /// Whether this is a write; otherwise, it is a read.
     pub is_write: bool,
     /// The offset, in the window or anywhere.
     pub offset: u64,

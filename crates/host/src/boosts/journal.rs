@@ -5,8 +5,8 @@
 //! The daemon completes an entry *before* it changes the thread, and clears the entry *after* it
 //! has restored the thread. Whenever the daemon dies, every changed thread therefore has an entry.
 //! An entry does not prove that its thread is changed: perhaps the daemon has not changed the
-//! thread yet, or has restored it already. The current attributes of the thread show which case
-//! holds.
+//! thread yet, or has restored it already. The current attributes of the thread show whether it is
+//! changed.
 //!
 //! ```text
 //! per entry 8 words:
@@ -40,8 +40,9 @@ pub struct Entry {
     pub thread: Thread,
     /// The process of the thread.
     pub process: Process,
-    /// The attributes that the thread had before the boost. An unboost restores them. The thread
-    /// was not a deadline thread.
+    /// The attributes that the thread had before the boost. An unboost restores them. Their
+    /// scheduling policy is never SCHED_DEADLINE, because the actuator does not boost deadline
+    /// threads.
     pub before: SchedAttr,
     /// SCHED_RR priority of a full boost; see [`priority_at`](Entry::priority_at).
     pub boost_priority: u32,
@@ -54,27 +55,26 @@ pub enum Restored {
     Done,
     /// The thread has ended.
     Gone,
-    /// The thread was left alone, because it does not have the attributes that the daemon gave it:
-    /// the daemon had not changed it yet or had restored it already, or somebody else has changed
-    /// it since.
+    /// The thread was not restored, because it does not have the attributes of the boost. Either
+    /// the daemon had not changed the thread yet, or the daemon had already restored it, or
+    /// somebody else has changed it since.
     NotOurs,
 }
 
-/// Numbers of threads that [`Journal::restore_all`], and the functions that restore clamps and
-/// placements, have handled.
+/// The result of [`Journal::restore_all`] and of the functions that restore clamps and placements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Threads restored.
     pub restored: u32,
     /// Threads that had ended.
     pub gone: u32,
-    /// Threads left alone (see [`Restored::NotOurs`]).
+    /// Threads that were not restored (see [`Restored::NotOurs`]).
     pub not_ours: u32,
-    /// Threads whose own clamps in the kernel were restored (uclamp.rs, imports.rs).
+    /// Threads whose own kernel clamps were restored (uclamp.rs, imports.rs).
     pub clamps: u32,
     /// Threads that got back the CPU affinity that they had before their placement.
     pub placements: u32,
-    /// Threads that could not be restored, one line each with the reason.
+    /// The threads that could not be restored: one line per thread, with the reason.
     pub failed: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub struct Journal {
 
 impl Entry {
     /// SCHED_RR priority that a boost of this level gives the thread. One entry covers both levels,
-    /// so the journal is correct at every moment while a boost is raised.
+    /// so the journal stays correct while a boost is raised.
     pub fn priority_at(&self, level: Level) -> u32 {
         match level {
             Level::Full => self.boost_priority,
@@ -102,17 +102,19 @@ impl Entry {
         }
     }
 
-    /// Whether the attributes are those of the boost. The user of the thread may lower the priority
-    /// of a real-time thread, and with RLIMIT_RTPRIO also change SCHED_RR to SCHED_FIFO, but may not
-    /// clear its flag RESET_ON_FORK (user_check_sched_setscheduler()).
+    /// Whether `now` contains the attributes of the boost. The owner of a real-time thread may
+    /// lower the thread's priority. With RLIMIT_RTPRIO, the owner may also change SCHED_RR to
+    /// SCHED_FIFO. But the owner may not clear the flag RESET_ON_FORK
+    /// (user_check_sched_setscheduler()).
     fn is_as_given(&self, now: &SchedAttr) -> bool {
         matches!(now.policy, policy::RR | policy::FIFO)
             && now.priority <= self.boost_priority
             && now.flags & FLAG_RESET_ON_FORK != 0
     }
 
-    /// Restores the attributes of the thread, if it still has those of the boost. The caller has
-    /// made sure that its ID still names the same thread.
+    /// If the thread still has the attributes of the boost, restores the attributes that it had
+    /// before the boost. The caller must make sure that the ID in the entry still names the same
+    /// thread.
     ///
     /// # Errors
     /// Errors of sched_getattr(2) and sched_setattr(2), other than ESRCH.
@@ -120,7 +122,7 @@ impl Entry {
         self.restore_as(self.thread.tid)
     }
 
-    /// Like [`restore`](Entry::restore), for a thread that has the ID `tid` by now.
+    /// Like [`restore`](Entry::restore), for a thread whose ID is now `tid`.
     ///
     /// # Errors
     /// As [`restore`](Entry::restore).
@@ -142,10 +144,10 @@ impl Entry {
         }
     }
 
-    /// Like [`restore`](Entry::restore), but first checks in procfs that the ID still names the same
-    /// thread. If the thread is gone, also restores the first thread of its process, provided that
-    /// this thread has the attributes of the boost: a thread that calls execve(2) takes the ID and
-    /// the start time of the first thread.
+    /// Like [`restore`](Entry::restore), but first checks in procfs that the ID still names the
+    /// same thread. A thread that is gone may have called execve(2), and then has the ID and the
+    /// start time of the former thread group leader. So if the thread is gone, restores the leader
+    /// of its process instead, provided that the leader has the attributes of the boost.
     ///
     /// # Errors
     /// Errors of the system calls.
@@ -181,8 +183,8 @@ impl Journal {
         Ok(Journal { file: JournalFile::create(path, proc_root, MAGIC)? })
     }
 
-    /// Opens the journal with all its entries. If there is none, or if it is of an earlier boot,
-    /// creates an empty one.
+    /// Opens the journal with all its entries. If there is no journal, or if the journal is from an
+    /// earlier boot, creates an empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -190,7 +192,7 @@ impl Journal {
         Ok(Journal { file: JournalFile::keep(path, proc_root, MAGIC)? })
     }
 
-    /// Opens a journal. Returns `None` if there is none, or if it is of an earlier boot.
+    /// Opens a journal. Returns `None` if there is none, or if it is from an earlier boot.
     ///
     /// # Errors
     /// [`JournalError`] if the file cannot be read or is not a journal.
@@ -258,8 +260,8 @@ impl Journal {
     /// the journal meanwhile.
     pub fn restore_all(&self, proc_root: &Path) -> RestoreReport {
         let mut report = RestoreReport::default();
-        // First the threads that have an entry of their own: the entry of a thread that is gone may
-        // restore the first thread of its process.
+        // First restore the thread group leaders that have entries of their own, because the entry
+        // of a thread that is gone may also restore the leader of that thread's process.
         let is_first = |index: &u32| {
             self.entry(*index).is_some_and(|entry| entry.thread.tid == entry.process.pid)
         };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The file of a journal: entries of equal size that outlive the process that writes them.
+//! The file of a journal. It contains entries of equal size, and outlives the process that writes
+//! it.
 //!
-//! The file lies in the run directory. The daemon maps and writes it. The supervisor maps it too,
+//! The file lies in the run directory. The daemon maps and writes it. The supervisor also maps it,
 //! and reads it when the daemon is gone. Entry n belongs to vCPU index n.
 //!
 //! ```text
@@ -45,7 +46,7 @@ pub struct Armed {
     pub start_ticks: u64,
 }
 
-/// A journal with entries of `WORDS` words, the head included.
+/// A journal with entries of `WORDS` words, including the head.
 #[derive(Debug)]
 pub struct JournalFile<const WORDS: usize> {
     words: SharedWords,
@@ -85,7 +86,8 @@ impl<const WORDS: usize> JournalFile<WORDS> {
     }
 
     /// Opens the journal with all its entries, so that a thread that could not be restored keeps
-    /// its entry. If there is no journal, or if it is of an earlier boot, creates an empty one.
+    /// its entry. If there is no journal, or if the journal is from an earlier boot, creates an
+    /// empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -96,7 +98,7 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         }
     }
 
-    /// Opens a journal. Returns `None` if there is none, or if it is of an earlier boot.
+    /// Opens a journal. Returns `None` if there is none, or if it is from an earlier boot.
     ///
     /// # Errors
     /// [`JournalError`] if the file cannot be read or is not a journal.
@@ -127,11 +129,11 @@ impl<const WORDS: usize> JournalFile<WORDS> {
         &self.words[at..at + WORDS]
     }
 
-    /// Writes and arms entry `index` (below [`ENTRIES`]) for thread `tid`. `words` are stored
-    /// behind the head. The caller may change the thread only afterwards.
+    /// Writes and arms entry `index` (below [`ENTRIES`]) for thread `tid`. `words` follow the head
+    /// in the entry. The caller may change the thread only afterwards.
     ///
     /// An entry that is armed for another thread is the only record of the attributes that the
-    /// other thread had: check [`is_armed`](Self::is_armed) first.
+    /// other thread had. So check [`is_armed`](Self::is_armed) first.
     pub fn arm(&self, index: u32, tid: u32, words: impl IntoIterator<Item = u64>) {
         let slot = self.slot(index);
         for (cell, word) in slot[1..].iter().zip(words) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads that an earlier run changed and that could not be restored so far.
+//! Threads that an earlier run of the daemon changed, and that could not be restored so far.
 //!
-//! The entries of these threads are the only record of the attributes that the threads had before.
-//! The entries stay in the journals, next to the entries of this run, and the daemon keeps trying
-//! to restore the threads. Meanwhile this run does not overwrite these entries. Until the thread of
-//! such an entry is restored or gone, a vCPU that gets the index of the entry is not boosted by
-//! actuator rt, is not placed, or has its requests ignored, depending on which journal contains the
-//! entry. So a thread that cannot be restored affects only one vCPU, and does not keep the daemon
-//! from running.
+//! The journal entries of these threads are the only record of the attributes that the threads had
+//! before. The entries stay in the journals, next to the entries of this run, and the daemon keeps
+//! trying to restore the threads. Meanwhile this run does not overwrite these entries. Until the
+//! thread of such an entry is restored or gone, a vCPU that gets the same index is restricted. The
+//! restriction depends on the journal that contains the entry: the actuator rt does not boost this
+//! vCPU, or the vCPU is not placed, or its performance requests are ignored. So a thread that
+//! cannot be restored affects only one vCPU, and does not keep the daemon from running.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::boosts::uclamp::UclampJournal;
 use crate::place::PlaceJournal;
 use crate::run_dir::uclamp_path;
 
-/// The threads that are left to restore. Used by the daemon's main thread.
+/// The threads that still have to be restored. Used by the daemon's main thread.
 #[derive(Debug)]
 pub struct Leftovers {
     proc_root: PathBuf,
@@ -109,7 +109,7 @@ impl Leftovers {
     }
 }
 
-/// Tries to restore the threads of `left` whose entries are unchanged. An entry that now names
+/// Tries to restore the threads in `left` whose entries are unchanged. An entry that now names
 /// another thread belongs to this run, and is not touched. Threads that could not be restored stay
 /// in `left`.
 fn settle(
@@ -161,8 +161,8 @@ mod tests {
         let mut left = Leftovers::find(&dir, Arc::clone(&journal), &proc_root).unwrap();
         let line = left.line().unwrap();
         assert!(line.starts_with("2 changes") && line.contains("thread 4000000"), "{line}");
-        // Entries of this run, at another index and in place of a settled entry: they must not be
-        // touched.
+        // Entries of this run: one at another index, and one in the place of a settled entry.
+        // `retry` must not touch them.
         journal.arm(4, &boost(4_000_001));
         places.disarm(7);
         places.arm(7, &place(4_000_001));

@@ -4,10 +4,10 @@
 /// Level of a boost (`PC_LEVEL_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Ahead of normal threads, behind threads with a full boost. See
+    /// The thread runs ahead of normal threads, but behind threads with a full boost. See
     /// [`priority_at`](crate::boosts::journal::Entry::priority_at).
     Interrupt,
-    /// The configured priority.
+    /// The thread has the configured priority.
     Full,
 }
 
@@ -20,11 +20,11 @@ pub struct Thread {
     pub start_ticks: u64,
 }
 
-/// The process of a thread. A thread that calls execve(2) takes the ID and the start time of the
-/// process.
+/// The process of a thread. A thread that calls execve(2) takes over the ID and the start time of
+/// the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// ID of the process and of its first thread.
+    /// ID of the process and of its thread group leader.
     pub pid: u32,
     /// Start time, clock ticks since boot.
     pub start_ticks: u64,

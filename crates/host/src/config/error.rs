@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors in a configuration: one line that names the file, the line, the key and the remedy.
+//! Errors in a configuration. The text of an error is one line, with the file, the line number, the
+//! key and the remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Looks up keys by name: the keys of a VM section, `KEY=VALUE` of `paracord vm set`, and the
-//! existing key that is nearest to an unknown one.
+//! Looks up keys by name: the keys of a VM section, and the keys that `paracord vm set` sets. For
+//! an unknown key, finds the existing key with the most similar name.
 
 use super::boost::BoostKeys;
 use super::keys::{BOOST, Key, PIN, PLACE, REASON, VM};
@@ -9,12 +9,12 @@ use super::value::{Given, Kind, Value};
 use super::{ConfigError, Override};
 use crate::settings::Reason;
 
-/// The reason with this name, such as `wake`.
+/// The boost reason with this name, such as `wake`.
 pub(super) fn reason_named(word: &str) -> Option<Reason> {
     Reason::ALL.into_iter().find(|r| r.name() == word)
 }
 
-/// A key with its section in front.
+/// The name of a key, preceded by the name of its section.
 pub(super) fn join(section: &str, key: &str) -> String {
     if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
 }
@@ -23,8 +23,8 @@ fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Option<&'k Key<T>> {
     keys.iter().find(|k| k.name == name)
 }
 
-/// Keys of `[boost]` that describe the host's CPUs. All VMs share the CPUs, so a VM cannot have
-/// values of its own.
+/// Keys of `[boost]` that apply to the whole host. All VMs share the CPUs, so a VM cannot have its
+/// own values of these keys.
 const HOST_WIDE: [&str; 2] = ["period_ms", "cpu_kept_pct"];
 
 fn boost_keys_of_a_vm() -> impl Iterator<Item = &'static Key<BoostKeys>> {
@@ -41,8 +41,8 @@ pub fn vm_kind(key: &str) -> Option<Kind> {
     place.or_else(|| VM.iter().chain(boost_keys_of_a_vm()).find(|k| k.name == key).map(|k| k.kind))
 }
 
-/// Stores a checked value if its key belongs to a placement. `section`: the section that contains
-/// the key.
+/// Stores a checked value if `key` is one of the placement keys. `section`: the section that
+/// contains the key.
 pub(super) fn apply_to_place(keys: &mut PlaceKeys, section: &str, key: &str, value: Value) {
     if let Some(k) = find(PLACE, key) {
         (k.set)(keys, value);
@@ -63,7 +63,7 @@ pub(super) fn apply_to_vm(settings: &mut BoostKeys, key: &str, value: Value) {
     }
 }
 
-/// All keys of a VM section.
+/// All keys that a VM section may contain.
 pub fn vm_keys() -> Vec<String> {
     let mut names: Vec<String> = VM.iter().map(|k| k.name.to_owned()).collect();
     names.extend(PIN.iter().map(|k| k.name.to_owned()));
@@ -75,11 +75,11 @@ pub fn vm_keys() -> Vec<String> {
     names
 }
 
-/// Checks `key=value` of `paracord vm set`.
+/// Checks an argument `key=value` of `paracord vm set`.
 ///
 /// # Errors
-/// The key is unknown, cannot be set at run time, or the value is not allowed. The error suggests
-/// the nearest key, or states what to do instead or which values are allowed.
+/// If the key is unknown or cannot be set at run time, or if the value is not allowed. The error
+/// suggests the nearest key, says what to do instead, or lists the allowed values.
 pub fn parse_override(key: &str, word: &str) -> Result<Override, ConfigError> {
     if find(PLACE, key).is_some() {
         return Err(ConfigError::new(key, "is set with `paracord vm place`"));

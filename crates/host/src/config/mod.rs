@@ -37,14 +37,14 @@ use crate::settings::{
     CounterSettings, Mode, OwnScheduler, PerfSettings, RtSettings, Settings, SupervisorSettings,
 };
 
-/// Path of the configuration that `paracord run` reads unless another one is named.
+/// Path of the configuration that `paracord run` reads if no other path is given.
 pub const DEFAULT_PATH: &str = "/etc/paracord/paracord.toml";
 
-/// What carries out decisions.
+/// What carries out the policy's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuator {
-    /// [`Actuator::Ext`] while paracord's scheduler keeps all features of the kernel's scheduler
-    /// that the host uses, otherwise [`Actuator::Rt`].
+    /// [`Actuator::Ext`] as long as paracord's scheduler provides every feature of the kernel's
+    /// scheduler that the host uses. Otherwise [`Actuator::Rt`].
     Auto,
     /// A system call makes the vCPU thread `SCHED_RR`.
     Rt,
@@ -59,7 +59,8 @@ pub enum Actuator {
 pub struct Control {
     /// Path of the unix stream socket.
     pub socket: PathBuf,
-    /// Besides root, members of this group may use the socket; empty: root only.
+    /// Besides root, members of this group may use the socket. If the name is empty, only root may
+    /// use the socket.
     pub group: String,
 }
 
@@ -87,9 +88,9 @@ pub struct Config {
     pub rt_priority: u32,
     /// `SCHED_FIFO` priority of the thread that carries out decisions.
     pub actuator_priority: u32,
-    /// Interval of the housekeeping ticks while something is boosted, ms.
+    /// Interval of the housekeeping ticks while any thread is boosted, ms.
     pub housekeeping_ms: u32,
-    /// Maximum number of vCPUs that are looked after for one user other than root.
+    /// Maximum number of vCPU records that one user other than root may have.
     pub vcpus_per_user: u32,
     /// Directory of the journals and the lock file.
     pub run_dir: PathBuf,
@@ -105,8 +106,8 @@ pub struct Config {
     pub counters: CounterSettings,
     /// Whether to start the daemon again when it dies without having been told to end.
     pub restart: bool,
-    /// Number of restarts, without a minute of normal operation in between, after which the
-    /// supervisor gives up.
+    /// The supervisor gives up after this many restarts, if the daemon never ran for a minute
+    /// between two of them.
     pub restarts_max: u32,
     /// `[boost]` and the sections of VMs.
     pub vm_rules: VmRules,
@@ -115,7 +116,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// The defaults of [`Settings`] and of the policy. Only the control socket is served.
+    /// The defaults of [`Settings`] and of the policy. The control socket is served, but the
+    /// metrics are not.
     fn default() -> Self {
         let settings = Settings::default();
         Config {
@@ -152,8 +154,8 @@ impl From<&Config> for Settings {
         Settings {
             run_dir: c.run_dir.clone(),
             region_dir: c.region_dir.clone(),
-            // Actuator observe is an upper bound on the mode: decisions are made and counted, but
-            // not carried out.
+            // With actuator `observe`, the mode is at most `Mode::Observe`: decisions are made and
+            // counted, but not carried out.
             mode: match c.actuator {
                 Actuator::Observe => c.mode.min(Mode::Observe),
                 Actuator::Auto | Actuator::Rt | Actuator::Ext => c.mode,

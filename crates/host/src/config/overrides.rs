@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values of single keys that a section or `paracord vm set` has set.
+//! Values of single keys, set by a section or by `paracord vm set`.
 
 use super::value::Value;
 
@@ -11,8 +11,8 @@ pub struct Override {
     pub(super) value: Value,
 }
 
-/// Adds overrides to earlier ones. A new value of a key replaces the old one; otherwise the list
-/// would grow forever.
+/// Adds `new` to the earlier overrides. A new value of a key replaces the old one; otherwise the
+/// list would grow forever.
 pub fn say(before: &mut Vec<Override>, new: Vec<Override>) {
     for one in new {
         before.retain(|other| other.key != one.key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Turns TOML text into a [`Config`], key by key, with the tables in [`super::keys`].
+//! Turns TOML text into a [`Config`], key by key, with the descriptions of keys in [`super::keys`].
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use crate::place::{Host, Placement};
 use crate::regions::region_name::is_region_name;
 use crate::settings::Reason;
 
-/// Maximum size of a configuration. A configuration takes up a few kB, so a larger file is the
-/// wrong file.
+/// Maximum size of a configuration. A configuration takes up a few kB, so a larger file is probably
+/// not a configuration.
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Reads and checks the file at `path`.
 ///
 /// # Errors
-/// One line with file, line and key.
+/// The text of the error is one line, with the file, the line number and the key.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
     load_text(path).and_then(|text| parse(&text, path))
 }
@@ -29,7 +29,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// Like [`load`], but also refuses placements that are not possible on `host`.
 ///
 /// # Errors
-/// One line with file, line and key.
+/// The text of the error is one line, with the file, the line number and the key.
 pub fn load_for(host: &Host, path: &Path) -> Result<Config, ConfigError> {
     load_text(path).and_then(|text| parse_for(Some(host), &text, path))
 }
@@ -45,10 +45,10 @@ fn load_text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))
 }
 
-/// Parses and checks `text`. `file` is the name that errors contain.
+/// Parses and checks `text`. Errors contain `file` as the name of the file.
 ///
 /// # Errors
-/// One line with file, line and key.
+/// The text of the error is one line, with the file, the line number and the key.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     parse_for(None, text, file)
 }
@@ -56,7 +56,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
 /// Like [`parse`]. If `host` is given, also refuses placements that are not possible on that host.
 ///
 /// # Errors
-/// One line with file, line and key.
+/// The text of the error is one line, with the file, the line number and the key.
 pub fn parse_for(host: Option<&Host>, text: &str, file: &Path) -> Result<Config, ConfigError> {
     let doc = DeTable::parse(text).map_err(|e| {
         let reason = e.message().lines().collect::<Vec<_>>().join(", ");
@@ -155,7 +155,7 @@ fn read_document(doc: &DeTable, host: Option<&Host>, config: &mut Config) -> Res
     if let Some(value) = doc.get("vm") {
         let vms = table("vm", value)?;
         let mut sections: Vec<_> = vms.iter().collect();
-        // The table is sorted by name, but sections apply in the order of the file.
+        // `vms` is sorted by name, but sections apply in the order of the file.
         sections.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in sections {
             config.vm_rules.sections.push(read_vm(name.get_ref(), value)?);

@@ -10,8 +10,8 @@ use crate::place::{PlaceMode, Placement};
 pub struct PlaceKeys {
     /// Where each vCPU runs.
     pub place: Placement,
-    /// What the placement does.
+    /// Whether the placement binds threads to CPUs, or is only told to the guest.
     pub mode: PlaceMode,
-    /// The last matching section that contains one of these keys, in readable form: `vm."web-*"`.
+    /// The last matching section that contains one of these keys, in the form `vm."web-*"`.
     pub section: String,
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `[region."NAME"]`: a region that the daemon creates when it starts or reads its configuration
-//! again.
+//! `[region."NAME"]`: a region that the daemon creates when it starts or reloads its configuration.
 
-/// What a region offers to its guest. The defaults are those of `paracord region create`.
+/// The keys of a region's section. The defaults are those of `paracord region create`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionKeys {
     /// Number of vCPUs, including hot-pluggable ones.
     pub vcpus: u32,
-    /// User as which the VM runs: name, UID or UID:GID. Empty: the user of the daemon.
+    /// User that the VM runs as: name, UID or UID:GID. Empty: the user of the daemon.
     pub owner: String,
-    /// Whether the guest may kick.
+    /// Whether the guest may kick the host.
     pub kick: bool,
     /// Whether the host reads the guest's preempt_count.
     pub preempt_count: bool,
-    /// Whether the guest is told about the host's CPUs and frequencies, and may ask for
+    /// Whether the guest is told about the host's CPUs and frequencies, and may request
     /// performance.
     pub frequencies: bool,
-    /// Whether the daemon counts events for the guest.
+    /// Whether the daemon counts perf events for the guest.
     pub counters: bool,
-    /// Age from which a stale boost is worth a kick, µs; 0: the default of the guest's driver.
+    /// If a boost is no longer needed, the guest kicks the host only if the boost is older than
+    /// this, µs. 0: the default of the guest's driver.
     pub kick_us: u32,
 }
 

@@ -14,15 +14,15 @@ use crate::settings::BoostConfig;
 /// The properties of a VM and its process that determine which sections apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who<'a> {
-    /// Name of the VM, which its user chooses.
+    /// Name of the VM, which the VM's user chooses.
     pub name: &'a str,
-    /// User that the process runs as. `None`: not known; no section that names a user applies then.
+    /// User that the process runs as. `None`: not known, so no section that names a user applies.
     pub uid: Option<u32>,
-    /// Control group of the process. `None` as for `uid`.
+    /// Control group of the process. `None`: not known, as for `uid`.
     pub cgroup: Option<&'a str>,
-    /// UUID of the VM, which its user chooses. `None` as for `uid`.
+    /// UUID of the VM, which the VM's user chooses. `None`: not known, as for `uid`.
     pub uuid: Option<&'a str>,
-    /// Name of the process. `None` as for `uid`.
+    /// Name of the process. `None`: not known, as for `uid`.
     pub vmm: Option<&'a str>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> From<&'a str> for Who<'a> {
 pub struct VmSection {
     /// Pattern for the VM's name, with `*` and `?`.
     pub pattern: String,
-    /// The keys of the section, in the order of the file.
+    /// The keys of the section.
     pub overrides: Vec<Override>,
 }
 
@@ -59,7 +59,7 @@ impl VmSection {
     }
 }
 
-/// The boost settings of VMs, by name.
+/// The configured settings of VMs: values for all VMs, and sections for VMs that match a pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmRules {
     /// `[boost]`.
@@ -69,7 +69,7 @@ pub struct VmRules {
 }
 
 impl VmRules {
-    /// The configuration of a VM. `overrides` apply last, the oldest first.
+    /// The configuration of a VM. `overrides` apply after all sections, the oldest override first.
     pub fn resolve<'a>(&self, who: impl Into<Who<'a>>, overrides: &[Override]) -> BoostConfig {
         let (mut boost, who) = (self.boost, who.into());
         let sections = self.sections.iter().filter(|s| s.applies_to(who));
@@ -79,7 +79,7 @@ impl VmRules {
         BoostConfig::from(&boost)
     }
 
-    /// The placement of a VM's vCPUs in the configuration.
+    /// The placement that the configuration contains for a VM's vCPUs.
     pub fn place<'a>(&self, who: impl Into<Who<'a>>) -> PlaceKeys {
         let (mut keys, who) = (PlaceKeys::default(), who.into());
         for section in self.sections.iter().filter(|s| s.applies_to(who)) {
@@ -92,9 +92,8 @@ impl VmRules {
     }
 }
 
-/// Shortens a pattern for a VMM to what the name of a process can match, because the kernel keeps
-/// only the first 15 characters of a name. A pattern with a wildcard among its first 15 characters
-/// stays as it is.
+/// Shortens a VMM pattern to 15 characters, because the kernel keeps only the first 15 characters
+/// of a process name. A pattern with a wildcard among its first 15 characters is not shortened.
 fn as_comm(pattern: &str) -> &str {
     const KEPT: usize = 15;
     match pattern.char_indices().nth(KEPT) {
@@ -104,12 +103,12 @@ fn as_comm(pattern: &str) -> &str {
 }
 
 /// Whether `name` matches `pattern`. `*` stands for any number of characters, `?` for exactly one.
-/// The time that a match takes is at most quadratic, whatever the pattern.
+/// A match takes at most quadratic time, whatever the pattern.
 fn pattern_matches(pattern: &str, name: &str) -> bool {
     let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut pi, mut ni) = (0, 0);
-    // For the last `*`: the position after it in the pattern, and the end of the characters in the
-    // name that it stands for.
+    // For the last `*`: the position after the `*` in the pattern, and the end of the part of the
+    // name that the `*` matches.
     let mut star: Option<(usize, usize)> = None;
     while ni < n.len() {
         if pi < p.len() && p[pi] == '*' {
@@ -164,8 +163,8 @@ mod tests {
         assert_eq!(rules.resolve("web", &[]), BoostConfig::from(&rules.boost));
     }
 
-    /// The user of a VM chooses its name. Without pinning, any user could claim the settings that
-    /// are meant for another VM.
+    /// The user of a VM chooses the VM's name. Without pinning, any user could claim the settings
+    /// that are meant for another VM.
     #[test]
     fn a_section_can_be_pinned_to_a_user_and_a_control_group() {
         let text = "[vm.\"web*\"]\nuid = 107\ncgroup = \"/machine.slice/*\"\nmode = \"off\"\nplace = \"0=4\"\n\

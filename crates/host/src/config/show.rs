@@ -29,8 +29,8 @@ fn section<T>(
     }
 }
 
-/// Renders `config`. With `explain`, comments give the meaning and the range of the keys. Keys in
-/// the sections of VMs get no comments.
+/// Renders `config`. With `explain`, comments describe the meaning and the range of each key. Keys
+/// in the sections of VMs get no comments.
 pub fn show(config: &Config, explain: bool) -> String {
     let default = Config::default();
     let mut out = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values of configuration keys, and the ranges of values.
+//! Values of configuration keys, and the ranges of these values.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use crate::place::Placement;
 pub struct Share(pub u32);
 
 impl Share {
-    /// The share that `part` is of `period` (both in the same unit), rounded to the nearest
-    /// hundredth of a percent.
+    /// `part` as a share of `period` (both in the same unit), rounded to the nearest hundredth of a
+    /// percent.
     pub fn of(part: u64, period: u64) -> Share {
         let (part, period) = (u128::from(part), u128::from(period.max(1)));
         let parts = (part * 10_000 + period / 2) / period;
         Share(u32::try_from(parts).unwrap_or(u32::MAX))
     }
 
-    /// This share of `period`, in the unit of `period`.
+    /// The part of `period` that this share stands for, in the unit of `period`.
     pub fn of_period(self, period: u64) -> u64 {
         let part = u128::from(period) * u128::from(self.0) / 10_000;
         u64::try_from(part).unwrap_or(u64::MAX)
@@ -137,7 +137,7 @@ impl Kind {
     /// Checks a value and its TOML type.
     ///
     /// # Errors
-    /// States which values are allowed.
+    /// The error states which values are allowed.
     pub fn check(&self, given: Given) -> Result<Value, String> {
         let wrong = |shown: String| Err(format!("{shown} is not allowed: must be {self}"));
         match (self, given) {
@@ -191,7 +191,7 @@ impl Kind {
     }
 }
 
-/// Whether `text` can be the name or UID of a user, or a pair UID:GID, or is empty.
+/// Whether `text` is empty, or can be the name of a user, a UID, or a pair UID:GID.
 fn is_owner(text: &str) -> bool {
     match text.split_once(':') {
         Some((uid, gid)) => uid.parse::<u32>().is_ok() && gid.parse::<u32>().is_ok(),
@@ -210,12 +210,12 @@ pub enum Given {
     Bool(bool),
     /// String.
     Text(String),
-    /// The name of any other TOML type.
+    /// A value of any other TOML type, described in words.
     Other(&'static str),
 }
 
 impl Given {
-    /// Reads a word of a command line: as a number or boolean if it is one, otherwise as text.
+    /// Reads a word of a command line: as a number or a boolean if possible, otherwise as text.
     pub fn from_word(word: &str) -> Given {
         if let Ok(n) = word.parse() {
             Given::Int(n)

@@ -12,11 +12,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::protocol::{Failure, PROTOCOL_VERSION, Request, Response};
 
-/// Longest wait for an answer. The daemon answers within milliseconds, and its own time limit is 5
-/// s.
+/// Longest wait for an answer. The daemon answers within milliseconds, and its own time limit for
+/// an answer is 5 s.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
-/// Longest wait for the end of the daemon, in seconds. Before it ends, the daemon may have to
-/// restore thousands of threads, and to wait for a long write by one of its own threads.
+/// Longest wait for the end of the daemon, in seconds. Before the daemon ends, it may have to
+/// restore thousands of threads, and to wait until one of its own threads has finished a long
+/// write.
 const END_MAX_S: i64 = 30;
 /// Longest response. 4096 vCPUs need about 8 MB.
 const RESPONSE_MAX_BYTES: u64 = 64 << 20;
@@ -24,7 +25,7 @@ const RESPONSE_MAX_BYTES: u64 = 64 << 20;
 /// Why a request got no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens at the socket.
+    /// No process listens on the socket.
     #[error("no daemon at {}: start it with `paracord run` or `systemctl start paracord`", .0.display())]
     NotRunning(PathBuf),
     /// The caller may not use the socket.
@@ -70,15 +71,15 @@ impl Client {
         Ok(Client { path: path.to_owned(), stream: BufReader::new(stream) })
     }
 
-    /// Stops the daemon and waits until its process has ended: until then the daemon restores
-    /// threads. If the daemon's process is not visible here, for example from another PID
+    /// Stops the daemon and waits until its process has ended, because the daemon restores threads
+    /// until then. If the caller cannot see the daemon's process, for example from another PID
     /// namespace, waits until the connection is closed instead.
     ///
     /// # Errors
     /// Any [`ClientError`].
     pub fn stop(mut self) -> Result<(), ClientError> {
-        // The process that listens is the daemon. Open its pidfd before it answers, because its pid
-        // may belong to another process after the answer.
+        // The process that listens is the daemon. Open its pidfd before it answers: after the
+        // answer, its pid may belong to another process.
         let daemon = peer_pid(self.stream.get_ref())
             .ok()
             .flatten()
@@ -107,8 +108,8 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> Result<serde_json::Value, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|e| broken(&self.path, &e.into()))?;
         line.push(b'\n');
-        // A daemon that refuses the connection answers, and closes the connection before it has
-        // read the request. The answer is then more useful than the error of the write (EPIPE).
+        // A daemon that refuses the connection sends an answer, and closes the connection before it
+        // has read the request. The answer is then more useful than the error of the write (EPIPE).
         let sent = self.stream.get_mut().write_all(&line);
         let mut answer = String::new();
         let read = self.stream.by_ref().take(RESPONSE_MAX_BYTES).read_line(&mut answer);

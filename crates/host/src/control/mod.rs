@@ -2,7 +2,7 @@
 //! The control socket: line-delimited JSON over a unix stream socket.
 //!
 //! docs/control-socket.md documents the protocol. The server is one thread that never blocks on a
-//! client. Constants in [`server`] bound everything that a client can make the server hold.
+//! client. Constants in [`server`] limit what a client can make the server store.
 
 mod access;
 mod client;

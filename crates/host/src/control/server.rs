@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The server of the control socket: one thread, non-blocking sockets, and bounds on everything
-//! that clients use.
+//! The server of the control socket: one thread, non-blocking sockets, and limits on everything
+//! that clients can use.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ use crate::handle::DaemonHandle;
 use crate::recent::Recent;
 use crate::wake::{eventfd, wake};
 
-/// Maximum number of clients at a time. Any more clients are refused with `busy`.
+/// Maximum number of clients at a time. Further clients are refused with `busy`.
 const CLIENTS_MAX: usize = 32;
 /// Maximum number of clients of one user other than root, so that one user cannot lock the others
 /// out.
@@ -29,7 +29,7 @@ const CLIENTS_PER_USER_MAX: usize = 8;
 /// Longest line from a client. A request takes up at most a few hundred bytes, so a line longer
 /// than this limit is not a request.
 const REQUEST_MAX_BYTES: usize = 16 * 1024;
-/// A client that neither sends a request nor reads its answer for this long is dropped.
+/// A client that neither sends a request nor reads its answer for this long is disconnected.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Why the socket could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub struct ServerError {
 pub struct Stop(Arc<OwnedFd>);
 
 impl Stop {
-    /// Has the server remove its socket and return.
+    /// Makes the server remove its socket and return.
     pub fn stop(&self) {
         wake(&self.0);
     }
@@ -68,15 +68,15 @@ struct Connection {
     output: Vec<u8>,
     written: usize,
     last_progress: Instant,
-    /// Whether no more requests are taken. The connection is then closed when the output is
-    /// written.
+    /// Whether the server takes no more requests from this client. If so, the server closes the
+    /// connection as soon as the output is written.
     closing: bool,
 }
 
 impl Server {
     /// Binds `path` with mode 0660 and the group of `access`, or with mode 0600 if `access` has no
-    /// group. If a dead daemon has left a socket there, the new socket replaces it. Any other file
-    /// at `path` is not touched.
+    /// group. If a dead daemon has left a socket at `path`, the new socket replaces it. Any other
+    /// file at `path` is not touched.
     ///
     /// # Errors
     /// [`ServerError`] names the path and what to do.
@@ -120,8 +120,8 @@ impl Server {
     /// Serves until [`Stop::stop`], then removes the socket.
     pub fn run(mut self) {
         loop {
-            // If two requests arrived together, the second waits in memory and not in the socket,
-            // so poll(2) does not report it: do not sleep in this case.
+            // If two requests arrived together, the second one is already in memory and no longer
+            // in the socket, so poll(2) does not report it. In this case, do not sleep.
             let waiting = self.clients.iter().any(Connection::has_request);
             let timeout = Timespec { tv_sec: i64::from(!waiting), tv_nsec: 0 };
             let mut fds = vec![
@@ -189,7 +189,8 @@ impl Server {
         self.clients.push_back(client);
     }
 
-    /// Reads, answers at most one request, and writes, so that clients take turns.
+    /// Reads from a client, answers at most one request, and writes the answer. Clients take turns,
+    /// because each gets at most one answer per call.
     fn advance(&mut self, client: &mut Connection) {
         client.write();
         if !client.output.is_empty() || client.closing {
@@ -247,8 +248,8 @@ fn answer(result: Result<serde_json::Value, CommandError>) -> Response {
 }
 
 impl Connection {
-    /// The events to wait for. A client must take its answer before the server reads its next
-    /// request.
+    /// The events to wait for. A client must take its answer before the server reads the client's
+    /// next request.
     fn interest(&self) -> PollFlags {
         if !self.output.is_empty() { PollFlags::OUT } else { PollFlags::IN }
     }

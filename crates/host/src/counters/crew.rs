@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads, one per CPU. Some of them may be slow to start, because a real-time task that does not
-//! sleep can occupy their CPU. The caller that starts the threads waits for a bounded time, and
-//! learns later about threads that were late.
+//! One thread per CPU. Some threads may be slow to start, because a real-time task that does not
+//! sleep can occupy their CPU. The caller that starts the threads waits only for a bounded time. It
+//! receives the reports of late threads later.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,12 +12,12 @@ use rustix::fd::OwnedFd;
 
 use crate::stop_thread::StopThread;
 
-/// The channel on which a thread reports, once, that it works, or why it cannot.
+/// The channel on which a thread reports once: either that it works, or why it cannot work.
 pub(super) type Report = SyncSender<io::Result<()>>;
 
 struct Worker {
     thread: StopThread,
-    /// The channel for the report, until the thread has reported.
+    /// The channel for the thread's report. `None` after the thread has reported.
     starting: Option<Receiver<io::Result<()>>>,
 }
 
@@ -34,13 +34,13 @@ impl Drop for Worker {
 #[derive(Default)]
 pub(super) struct Crew {
     by_cpu: BTreeMap<u32, Worker>,
-    /// CPUs without a working thread, and why.
+    /// CPUs without a working thread, each with the reason.
     lacking: BTreeMap<u32, String>,
 }
 
 impl Crew {
-    /// Starts a thread for each CPU of `cpus` that has none yet, and waits for their reports, at
-    /// most `patience` for all threads together. Threads whose CPU is not in `cpus` end.
+    /// Starts a thread for each CPU of `cpus` that has none yet, and waits for the reports of these
+    /// threads, for at most `patience` in total. Ends the threads whose CPU is not in `cpus`.
     pub fn follow<Body: FnOnce(&OwnedFd) + Send + 'static>(
         &mut self,
         cpus: &[u32],
@@ -65,7 +65,7 @@ impl Crew {
         self.await_starting(patience);
     }
 
-    /// Takes those reports of late threads that have arrived by now.
+    /// Reads the reports that late threads have sent by now.
     pub fn look(&mut self) {
         self.await_starting(Duration::ZERO);
     }
@@ -126,8 +126,8 @@ mod tests {
         crew.follow(&[0, 1, 2, 3], PATIENCE, move |cpu, report| {
             let gate = Arc::clone(&theirs);
             move |stop: &OwnedFd| {
-                // The threads of CPUs 2 and 3 stand in for threads that wait for a CPU that another
-                // thread occupies.
+                // The threads of CPUs 2 and 3 stand in for threads whose CPU is occupied by another
+                // thread.
                 let opened = (cpu >= 2).then(|| gate.lock().unwrap());
                 let said = if cpu == 1 { Err(io::Error::other("refused")) } else { Ok(()) };
                 report.send(said).unwrap();

@@ -2,14 +2,14 @@
 //! The vCPUs whose counters are served.
 //!
 //! Two kinds of threads work on a vCPU: the worker of the CPU on which the vCPU runs, which is a
-//! real-time thread, and the main thread. Neither waits for a lock of this table that the other
-//! holds. A worker that waited for the main thread would wait for every task that suspends the main
-//! thread, and all other VMs on the worker's CPU would wait, too. The main thread would wait for a
-//! worker whose access to a region hangs.
+//! real-time thread, and the main thread. Neither thread waits for a lock of this table while the
+//! other thread holds the lock. If a worker waited for the main thread, it would also wait for
+//! every task that preempts the main thread, and so would all other VMs on the worker's CPU. If the
+//! main thread waited for a worker, it would hang as long as the worker's access to a region hangs.
 //!
-//! Each thread therefore notes first what is due, and then tries to get the vCPU. The thread that
-//! has the vCPU does what the others have noted. After it has given the vCPU back, it checks once
-//! more what is due, so that nothing stays undone.
+//! Each thread therefore first notes what work is due, and then tries to lock the vCPU. The thread
+//! that gets the lock does the work that the others have noted. After it has released the lock, it
+//! checks once more what is due, so that no work is left undone.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -24,7 +24,7 @@ use super::served::Served;
 const CHANGE: u32 = 1 << 0;
 /// The guest has made a request, or its counters have overflowed.
 const REQUEST: u32 = 1 << 1;
-/// Events that were not requested lately are to be closed.
+/// Events that were not requested lately must be closed.
 const SLICE: u32 = 1 << 2;
 
 /// The state of a vCPU's counters.
@@ -32,7 +32,7 @@ const SLICE: u32 = 1 << 2;
 pub struct Totals {
     /// Totals of the events.
     pub stats: Stats,
-    /// The reason of the most recent refusal to serve a counter.
+    /// The reason for the most recent refusal to serve a counter.
     pub refusal: Option<Error>,
 }
 
@@ -44,7 +44,7 @@ struct Entry {
     /// `Some`: the value with which the main thread wants to replace `served`. The lock is held
     /// only for a few instructions.
     change: Mutex<Option<Option<Box<Served>>>>,
-    /// No thread waits for this lock.
+    /// No thread waits for this lock: threads only try to take it.
     served: Mutex<Option<Box<Served>>>,
     /// The totals at the time when the main thread last held `served`. Only the main thread takes
     /// this lock.
@@ -54,8 +54,8 @@ struct Entry {
 /// The served vCPUs, by index.
 pub struct Table {
     entries: Vec<Entry>,
-    /// Number of batches that could not be read or answered, because the VMM's user has changed the
-    /// file of the region.
+    /// Number of batches of requests that could not be read or answered, because the VMM's user has
+    /// changed the file of the region.
     lost: AtomicU32,
 }
 
@@ -73,15 +73,15 @@ impl Table {
         self.lost.swap(0, Ordering::Relaxed)
     }
 
-    /// Serves vCPU `index`: its guest has made a request, or its counters have overflowed. The
+    /// Serves vCPU `index`, whose guest has made a request or whose counters have overflowed. The
     /// calling thread has worked for this vCPU since `start_ns`. If the budget of the VM is used
-    /// up, `ignore` gets the time until which requests of the vCPU are to be ignored.
+    /// up, passes to `ignore` the time until which requests of the vCPU must be ignored.
     pub fn serve(&self, index: u32, start_ns: u64, ignore: impl Fn(u64)) {
         self.run(index, REQUEST, start_ns, ignore);
     }
 
-    /// Serves vCPU `index` with `served` from now on; `None` ends the service. Only for the main
-    /// thread.
+    /// Serves vCPU `index` with `served` from now on; `None` ends the service. Only the main thread
+    /// may call this function.
     pub fn replace(&self, index: u32, served: Option<Box<Served>>, ignore: impl Fn(u64)) {
         let Some(entry) = self.entries.get(index as usize) else { return };
         let before = lock(&entry.change).replace(served);
@@ -97,8 +97,8 @@ impl Table {
         self.run(index, SLICE, now_ns(), ignore);
     }
 
-    /// The totals of vCPU `index`. `None` if the vCPU is not served. If another thread works for
-    /// the vCPU at the moment, returns the totals of the last call.
+    /// The totals of vCPU `index`. `None` if the vCPU is not served. If another thread is working
+    /// for the vCPU at the moment, returns the totals of the last call.
     pub fn totals(&self, index: u32, ignore: impl Fn(u64)) -> Option<Totals> {
         let entry = self.entries.get(index as usize)?;
         let mut totals = lock(&entry.totals);
@@ -111,19 +111,20 @@ impl Table {
         }
         let now = *totals;
         drop(totals);
-        // Another thread may have noted something while this thread had the vCPU: do it now.
+        // Another thread may have noted work while this thread held the vCPU: do that work now.
         self.run(index, 0, now_ns(), ignore);
         now
     }
 
     fn run(&self, index: u32, due: u32, start_ns: u64, ignore: impl Fn(u64)) {
         let Some(entry) = self.entries.get(index as usize) else { return };
-        // Pairs with the swap below: the thread that finds CHANGE also finds the change.
+        // Pairs with the swap below: a thread that sees the bit CHANGE also sees the stored change.
         entry.due.fetch_or(due, Ordering::Release);
         let mut start_ns = start_ns;
         loop {
-            // Pairs with the same fence of the other thread: either this thread finds what the
-            // other one has noted, or the other one finds that this thread has given the vCPU back.
+            // Pairs with the same fence in the other thread. Either this thread sees the work that
+            // the other one has noted, or the other one sees that this thread has released the
+            // vCPU.
             fence(Ordering::SeqCst);
             if entry.due.load(Ordering::Relaxed) == 0 {
                 return;

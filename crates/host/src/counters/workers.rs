@@ -21,7 +21,7 @@ use super::crew::{Crew, Report};
 use super::table::Table;
 
 /// How long the main thread waits for all new workers together. A worker may never start if a
-/// thread of a higher priority does not release its CPU.
+/// thread with a higher priority does not release the worker's CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The workers. Dropping this value ends them.
@@ -39,8 +39,8 @@ impl Workers {
         Workers { sensor, table, priority, online: CpuMask::default(), crew: Crew::default() }
     }
 
-    /// Starts and ends workers, so that each CPU that is online now has one. A worker loses its
-    /// binding when its CPU goes offline, so a CPU that comes back gets a new worker.
+    /// Starts and ends workers, so that each CPU that is online now has one worker. A worker loses
+    /// its CPU affinity when its CPU goes offline, so a CPU that comes back gets a new worker.
     pub fn follow_cpus(&mut self) {
         let online = CpuFiles::below(Path::new("/sys")).online().ok().flatten();
         let Some(online) = online.filter(|online| *online != self.online) else {
@@ -78,8 +78,8 @@ impl Workers {
     }
 }
 
-/// Binds the calling thread to `cpu`. The thread becomes real-time first: an ordinary thread that
-/// is bound to the CPU of a boosted vCPU would wait for the end of the boost.
+/// Binds the calling thread to `cpu`. The thread becomes real-time first, because an ordinary
+/// thread that is bound to the CPU of a boosted vCPU would wait for the end of the boost.
 fn bind(cpu: u32, priority: u32) -> io::Result<()> {
     let mut here = CpuMask::default();
     here.insert(cpu);
@@ -113,7 +113,7 @@ fn work(
     }
 }
 
-/// Has the sensor ignore requests of vCPU `index` until `until_ns`.
+/// Makes the sensor ignore requests of vCPU `index` until `until_ns`.
 pub(super) fn ignore(sensor: &Sensor, index: u32, until_ns: u64) {
     if let Some(vcpu) = sensor.vcpus().get(index) {
         vcpu.set_deaf_until(until_ns);

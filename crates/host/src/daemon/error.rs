@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors with which the daemon ends on its own.
+//! Errors that make the daemon end.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use paracord_sensor::Error as SensorError;
 
 use crate::boosts::journal::JournalError;
 
-/// Why the daemon could not start or go on.
+/// Why the daemon could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The sensor failed.

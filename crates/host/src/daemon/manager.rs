@@ -6,9 +6,10 @@ use std::time::Duration;
 /// A service manager, such as systemd (sd_notify(3)). The main thread calls these methods, so none
 /// of them may block.
 pub trait Manager {
-    /// Called when the daemon is ready. Either the BPF programs are loaded and the actuator is in
-    /// force, or KVM is not loaded, so there is no VM for which to load the programs. In the second
-    /// case, called again after KVM has been loaded. `state` is one line about the daemon's state.
+    /// Called when the daemon is ready. Either the BPF programs are loaded and the actuator is
+    /// active, or KVM is not loaded, so there is no VM for which to load the programs. In the
+    /// second case, this method is called again after KVM has been loaded. `state` is one line
+    /// about the daemon's state.
     fn ready(&mut self, state: &str) {
         let _ = state;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The daemon's main thread. It handles VMs that come and go, commands and signals.
+//! The daemon's main thread. It handles commands, signals, and VMs that come and go.
 //!
-//! The daemon is a child of the supervisor and works on the supervisor's journal. Decisions do not
-//! pass through this thread, but through [`crate::boosts::rt_thread`].
+//! The daemon is a child of the supervisor and uses the supervisor's journal. Boost decisions do
+//! not go through this thread, but through [`crate::boosts::rt_thread`].
 
 mod commands;
 mod error;
@@ -36,12 +36,12 @@ use wait::Wait;
 pub use error::DaemonError;
 pub use manager::Manager;
 
-/// Interval between two checks whether KVM is there, while it is missing.
+/// Interval between two checks for KVM while KVM is not loaded.
 const KVM_POLL: Duration = Duration::from_secs(1);
-/// Delay until a vCPU that is gone, but whose boost the actuator still holds, is checked again.
+/// Delay before the next scan if a vCPU is gone but the actuator still holds its boost.
 const RESCAN: Duration = Duration::from_millis(20);
 
-/// A configuration that was read again.
+/// A reloaded configuration.
 pub struct Reloaded {
     /// The settings in the configuration.
     pub settings: Settings,
@@ -66,9 +66,9 @@ pub struct Surroundings {
     pub kvm_module: PathBuf,
     /// Options for loading the sensor.
     pub sensor: Options,
-    /// The service manager, which is told of each change of the daemon's state.
+    /// The service manager, which is told about each change of the daemon's state.
     pub manager: Box<dyn Manager>,
-    /// Called with the sensor when the sensor is loaded. Load tests use this call to have the
+    /// Called with the sensor after the sensor has been loaded. In this call, load tests have the
     /// sensor adopt threads that stand in for vCPUs.
     pub loaded: Box<dyn FnMut(&Sensor)>,
 }
@@ -91,9 +91,9 @@ impl Default for Surroundings {
 /// Runs until SIGTERM, SIGINT, a stop command or the end of the supervisor, and then restores every
 /// thread.
 ///
-/// `serve` gets the handle for commands before the main loop begins to answer them. At that time,
-/// KVM may still be missing. The result of `serve`, which serves the control socket and the
-/// metrics, is dropped when the main loop has ended.
+/// `serve` gets the handle for commands before the main loop begins to answer commands. At that
+/// time, KVM may still be missing. `serve` returns the running services (the control socket and the
+/// metrics). They are dropped when the main loop has ended.
 ///
 /// # Errors
 /// [`DaemonError`].
@@ -106,7 +106,7 @@ pub fn run<Served>(
     let journal = Journal::open(&journal_path(&run_dir), &surroundings.proc_root)?
         .ok_or_else(|| DaemonError::NoJournal(run_dir.clone()))?;
     let journal = Arc::new(journal);
-    // Find the leftovers before this run has entries of its own.
+    // Find the leftovers of earlier runs before this run has entries of its own.
     let leftovers = Leftovers::find(&run_dir, Arc::clone(&journal), &surroundings.proc_root)?;
     let (handle, messages) = channel().map_err(system("command channel"))?;
     let mut daemon = Daemon {
@@ -256,8 +256,8 @@ impl Daemon {
     }
 }
 
-/// Logs a line of libbpf at debug level (`PARACORD_LOG=debug`), because in most cases a refusal by
-/// the kernel is only the answer to a probe.
+/// Logs a line of libbpf at debug level (`PARACORD_LOG=debug`), because most refusals by the kernel
+/// only answer a probe for a feature.
 fn libbpf_says(_: PrintLevel, line: String) {
     debug!(target: "libbpf", "{}", line.trim_end());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The work of the daemon once KVM is there, apart from commands.
+//! The work of the daemon once KVM is loaded, apart from commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::scheduler::{Choice, Step};
 use crate::settings::{Mode, PerfSettings, Settings};
 use crate::vms::{Scan, Vms};
 
-/// The state that exists once KVM is there.
+/// The state that exists once KVM is loaded.
 pub(super) struct Running {
     /// State of the scheduler, as last reported.
     pub scheduler: State,
@@ -49,9 +49,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// If the kernel has unloaded the scheduler, reports this once. The scheduler is not started
-    /// again before the next start of the daemon, because the same cause would make the kernel
-    /// unload it again.
+    /// If the kernel has unloaded the scheduler, reports this once. The daemon does not load the
+    /// scheduler again until the daemon itself is restarted, because the same cause would make the
+    /// kernel unload the scheduler again.
     pub fn look_at_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         if self.scheduler != State::Running {
             return;
@@ -68,7 +68,7 @@ impl Running {
     }
 
     /// Starts or stops the scheduler as [`Choice::look`] decides. This happens only with actuator
-    /// auto, or after a reload from auto to rt. Boosts in force continue.
+    /// auto, or after a reload from auto to rt. Active boosts continue.
     pub fn look_at_promises(&mut self, mode: Mode, run_dir: &Path, manager: &mut dyn Manager) {
         match self.choice.look(&self.scheduler, mode, Instant::now()) {
             Step::Stay => {}
@@ -80,10 +80,10 @@ impl Running {
         }
     }
 
-    /// Hands boosts over to the scheduler, which the kernel has accepted. The kernel may have
-    /// unloaded the scheduler again already. The real-time thread gets a message about this, but
-    /// perhaps before it learns that the scheduler has come. The state of the scheduler is
-    /// therefore checked again after the handover.
+    /// Hands boosts over to the scheduler, which the kernel has accepted. The kernel may already
+    /// have unloaded the scheduler again. The real-time thread gets a message about the unload, but
+    /// this message may arrive before the thread learns that the scheduler was loaded. The state of
+    /// the scheduler is therefore checked again after the handover.
     fn scheduler_came(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         self.scheduler = State::Running;
         let is_there = self.sensor.scheduler() == State::Running;
@@ -102,8 +102,8 @@ impl Running {
         self.has_changed(manager);
     }
 
-    /// Stops the scheduler. Before that, boosts become real-time boosts, which are charged to the
-    /// time that quotas leave.
+    /// Turns the scheduler's boosts into real-time boosts, and then stops the scheduler. Real-time
+    /// boosts are limited to the time that CPU quotas leave.
     fn leave_scheduler(&mut self, run_dir: &Path, manager: &mut dyn Manager) {
         self.followers.refill_reserves();
         self.sensor.set_own_boosts(false);
@@ -111,14 +111,14 @@ impl Running {
             // The next check tries again.
             return warn!("the real-time thread does not answer: the scheduler stays");
         }
-        // End the imports before guests' requests become clamps of the same threads.
+        // End the imports of clamps before guests' requests become clamps of the same threads.
         self.end_imports(run_dir);
         self.sensor.stop_scheduler();
         self.scheduler = State::Absent;
         self.has_changed(manager);
     }
 
-    /// Reports that the scheduler has come or gone.
+    /// Reports that the scheduler has been loaded or unloaded.
     fn has_changed(&mut self, manager: &mut dyn Manager) {
         let effect = match self.scheduler {
             State::Running => Effect::Scheduler,
@@ -127,8 +127,8 @@ impl Running {
         let line = watching(effect);
         info!("{line}");
         manager.status(&line);
-        // While the scheduler is in force, no boost escapes a quota. Without the scheduler, the
-        // policy refuses boosts that would escape one.
+        // While the scheduler is active, no boost escapes a quota. Without the scheduler, the
+        // policy refuses boosts that would escape a quota.
         self.followers.poll_quotas(&mut self.vms);
         self.rt.reevaluate();
     }
@@ -161,7 +161,7 @@ impl Running {
     }
 
     /// Restores the clamps that threads had set in the kernel, and removes the clamps of paracord's
-    /// scheduler that were made from them.
+    /// scheduler that were imported from them.
     pub fn end_imports(&mut self, run_dir: &Path) {
         self.imports.forget(&self.sensor, &mut self.clamps);
         end_imports(run_dir, &self.proc_root);
@@ -184,7 +184,7 @@ impl Running {
         self.followers.follow_all(changes, &self.vms, settings);
     }
 
-    /// Checks whether guest drivers came or went.
+    /// Checks whether guest drivers have come or gone.
     pub fn poll_regions(&mut self, settings: &Settings) {
         let changes = self.vms.poll_regions(settings);
         self.followers.follow_all(changes, &self.vms, settings);
@@ -215,8 +215,8 @@ impl Running {
         Ok(())
     }
 
-    /// Places vCPUs that are not placed as wanted, for example new vCPUs, and informs their guests
-    /// about the places.
+    /// Places vCPUs that are not placed as they should be, for example new vCPUs, and tells their
+    /// guests the new places.
     pub fn follow_places(&mut self, settings: &Settings) {
         let changed = self.places.follow(self.vms.threads(), |vm| settings.place(vm.who()));
         if !changed.is_empty() {

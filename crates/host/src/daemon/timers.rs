@@ -9,10 +9,11 @@ use crate::timer::Timer;
 
 /// Interval between two checks for guest drivers in regions.
 pub(super) const REGION_POLL: Duration = Duration::from_millis(500);
-/// Interval between two scans. A scan makes up for a lost message about a new or gone vCPU.
+/// Interval between two scans for new and gone threads. A scan also notices a new or gone vCPU if
+/// the message about it was lost.
 pub(super) const SCAN_POLL: Duration = Duration::from_secs(5);
-/// Interval between two checks of CPU limits above vCPUs. Boosts escape a new limit for at most
-/// this long.
+/// Interval between two checks of the CPU limits of vCPUs' control groups. Boosts can escape a new
+/// limit for at most this long.
 pub(super) const QUOTA_POLL: Duration = Duration::from_secs(1);
 
 pub(super) struct Timers {
@@ -56,7 +57,7 @@ impl Timers {
         manager.alive_interval().map(|interval| self.alive.rest(interval, now))
     }
 
-    /// Tells the manager that the main thread does not hang, if that is due.
+    /// If it is due, tells the manager that the main thread does not hang.
     pub fn tell_alive(&mut self, manager: &mut dyn Manager, now: Instant) {
         if manager.alive_interval().is_some_and(|interval| self.alive.is_due(interval, now)) {
             manager.alive();
@@ -64,7 +65,7 @@ impl Timers {
     }
 }
 
-/// Interval between two checks of CPU limits, which is longer while no VM runs.
+/// Interval between two checks of CPU limits. The interval is longer while no VM runs.
 pub(super) fn quota_poll(running: &Running) -> Duration {
     if running.vms.is_empty() { SCAN_POLL } else { QUOTA_POLL }
 }

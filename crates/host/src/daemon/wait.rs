@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Waits for signals, commands, vCPUs and the supervisor's end.
+//! Waits for signals, commands, changes of vCPUs, and the supervisor's end.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -83,11 +83,12 @@ impl Wait {
     }
 }
 
-/// Opens a pidfd of the supervisor, if the supervisor still is the parent of this process.
+/// Opens a pidfd of the supervisor, if the supervisor is still the parent of this process.
 fn watch_supervisor(pid: u32) -> Result<OwnedFd, DaemonError> {
     let gone = || system("the supervisor")(io::Error::from(io::ErrorKind::NotFound));
     let pid = Pid::from_raw(pid as i32).ok_or_else(gone)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
-    // Check after the open: either the pidfd is that of the parent, or the parent is gone.
+    // Check the parent after pidfd_open(2): either the pidfd is that of the parent, or the parent
+    // is gone.
     if getppid() == Some(pid) { Ok(pidfd) } else { Err(gone()) }
 }

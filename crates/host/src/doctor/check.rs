@@ -9,11 +9,12 @@ use serde::Serialize;
 pub enum Status {
     /// Nothing has to be changed.
     Ok,
-    /// paracord works, but not as well as it could, or it lacks a feature that nothing needs yet.
+    /// paracord works, but not as well as it could, or the host lacks a feature that nothing needs
+    /// yet.
     Warn,
     /// paracord cannot boost on this host until the remedy is applied.
     Fail,
-    /// What the check needs could not be read.
+    /// The information that the check needs could not be read.
     Unknown,
 }
 

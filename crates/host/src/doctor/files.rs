@@ -21,7 +21,7 @@ impl Tree {
         Tree(root.to_owned())
     }
 
-    /// Returns where to find the file whose absolute path on the examined host is `path`.
+    /// Converts an absolute path on the examined host to the path of the same file in this tree.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
@@ -48,7 +48,7 @@ impl Tree {
         self.presence(path) == Presence::Present
     }
 
-    /// Names in a directory, sorted; empty if it cannot be read.
+    /// Names in a directory, sorted; empty if the directory cannot be read.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.at(directory)).into_iter().flatten().flatten();
         let mut names: Vec<String> =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What this host can do for paracord, what it lacks, and what to change.
 //!
-//! Every check reads files below a root path, so that tests use fixture trees.
+//! Every check reads files below a root path, so that tests can use fixture trees.
 
 mod check;
 mod cpu;
@@ -18,7 +18,7 @@ use files::Tree;
 pub use check::{Check, Status};
 pub use promises::Promises;
 
-/// Makes all checks of the host whose file system is at `root`, the most important first.
+/// Runs all checks of the host whose file system is at `root`, the most important check first.
 pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
     let t = Tree::new(root);
     vec![
@@ -46,7 +46,7 @@ pub fn examine(root: &Path, region_dir: &Path) -> Vec<Check> {
     ]
 }
 
-/// Whether the host has everything that paracord needs. Something that could not be read does not
+/// Whether the host has everything that paracord needs. Information that could not be read does not
 /// count as missing.
 pub fn usable(checks: &[Check]) -> bool {
     checks.iter().all(|c| c.status != Status::Fail)

@@ -70,8 +70,8 @@ pub fn rt_throttling(t: &Tree) -> Check {
     }
 }
 
-/// Checks for CONFIG_RT_GROUP_SCHED, with which a thread in a group without a real-time budget may
-/// not become SCHED_RR.
+/// Checks for CONFIG_RT_GROUP_SCHED. With this option, a thread in a group without a real-time
+/// budget may not become SCHED_RR.
 pub fn rt_group(t: &Tree) -> Check {
     let name = "rt_group";
     let release = t.text("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -124,8 +124,8 @@ pub fn region_dir(t: &Tree, directory: &Path) -> Check {
     let name = "region_dir";
     let shown = directory.display();
     let mounts = t.text("/proc/self/mounts").unwrap_or_default();
-    // The directory's file system is mounted at the longest of the mount points that contain the
-    // directory.
+    // Of the mount points that contain the directory, the longest is the mount point of the
+    // directory's file system.
     let file_system = mounts
         .lines()
         .filter_map(|l| {

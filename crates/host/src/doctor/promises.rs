@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finds features of the kernel's own scheduler that the host uses and that paracord's scheduler
-//! does not keep (docs/contract.md). Only features that files show are found.
+//! does not provide (docs/contract.md). Only features whose use is visible in files are found.
 //!
-//! Only root can change these files. Features that any user can request (time slices of their own,
-//! control groups below level 32) are not checked, because any user could then cause the host's
-//! scheduler to change.
+//! Only root can change these files. Features that any user can request (custom time slices,
+//! control groups deeper than level 32) are not checked, because otherwise any user could make the
+//! daemon change the host's scheduler.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::files::Tree;
 use super::kernel;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Where the kernel shows its servers. A server reserves CPU time for a class of tasks that
-/// real-time tasks could starve.
+/// Where the kernel shows its deadline servers. A deadline server reserves CPU time for a class of
+/// tasks that real-time tasks could starve.
 const SERVERS: &str = "/sys/kernel/debug/sched";
 
-/// The checks of one host. They are made repeatedly.
+/// The checks of one host. The daemon repeats them.
 pub struct Promises {
     tree: Tree,
     /// The CPUs that were online at the last check of core scheduling, and the result of that
@@ -35,8 +35,8 @@ impl Promises {
     /// in a few words.
     pub fn unkept(&mut self) -> Vec<String> {
         let t = &self.tree;
-        // /proc/kallsyms is long, so core scheduling is checked again only when other CPUs are
-        // online.
+        // /proc/kallsyms is long, so core scheduling is checked again only when the set of online
+        // CPUs has changed.
         let online = t.text(format!("{CPUS}/online")).unwrap_or_default();
         let known = self.core_scheduling.take().filter(|(cpus, _)| *cpus == online);
         let cores = known.unwrap_or_else(|| (online, core_scheduling(t)));
@@ -62,9 +62,9 @@ fn is_on(t: &Tree, path: &str) -> bool {
     t.number(path).is_some_and(|number| number > 0)
 }
 
-/// Returns a line if the host may use core scheduling, with which only tasks with the same cookie
-/// share a core. No file shows whether a program has requested core scheduling, so every host with
-/// SMT and a kernel that supports it counts as using it.
+/// Returns a line if the host may use core scheduling, which lets only tasks with the same cookie
+/// share a core. No file shows whether a program has requested core scheduling, so every host that
+/// has SMT and a kernel with core scheduling counts as using it.
 fn core_scheduling(t: &Tree) -> Option<String> {
     let can =
         || t.text("/proc/kallsyms").is_none_or(|symbols| symbols.contains(" sched_core_share_pid"));
@@ -74,20 +74,20 @@ fn core_scheduling(t: &Tree) -> Option<String> {
     })
 }
 
-/// Checks only whether autogroups are switched on. They apply only to tasks in the root group of
-/// the cpu controller. The set of these tasks changes when users log in, because the controller is
-/// then enabled for groups below the root.
+/// Checks only whether autogroups are switched on. Autogroups apply only to tasks in the root group
+/// of the cpu controller. The check ignores which tasks are in that group, because the set of these
+/// tasks changes when users log in: the controller is then enabled for groups below the root.
 fn autogroups(t: &Tree) -> Option<String> {
     is_on(t, "/proc/sys/kernel/sched_autogroup_enabled")
         .then(|| "autogroups (kernel.sched_autogroup_enabled)".to_owned())
 }
 
-/// Returns a line if the kernel has no server for tasks of sched_ext. Without this server, a
-/// real-time task that never sleeps makes the ordinary tasks of its CPU wait, under any sched_ext
+/// Returns a line if the kernel has no deadline server for sched_ext tasks. Without this server, a
+/// real-time task that never sleeps starves the ordinary tasks of its CPU, under any sched_ext
 /// scheduler.
 fn server(t: &Tree) -> Option<String> {
     let [fair, ext] = ["fair_server", "ext_server"].map(|s| t.exists(format!("{SERVERS}/{s}")));
-    // Without debugfs, the release decides: kernels before 7.0 have only the fair server.
+    // Without debugfs, the kernel release decides: kernels before 7.0 have only the fair server.
     let is_old = || {
         let release = t.text("/proc/sys/kernel/osrelease").unwrap_or_default();
         release.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|m: u32| m < 7)

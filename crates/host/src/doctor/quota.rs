@@ -19,10 +19,10 @@ struct Limited {
     is_boosted: bool,
 }
 
-/// Returns the name of a VM and the first limit that is found above one of its vCPU threads. Other
-/// threads are ignored because libvirt gives the threads that emulate devices groups and quotas of
-/// their own (`<emulator_quota>`, `<iothread_quota>`). If no thread has the name of a vCPU, any
-/// thread may be a vCPU.
+/// Returns the name of a VM and the first limit that applies to one of its vCPU threads. Other
+/// threads are ignored, because libvirt puts the threads that emulate devices into separate groups
+/// with separate quotas (`<emulator_quota>`, `<iothread_quota>`). If no thread has the name of a
+/// vCPU, all threads are checked, because any of them may be a vCPU.
 fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     let proc_root = t.at("/proc");
     let tasks = t.names(&format!("/proc/{pid}/task"));
@@ -42,7 +42,7 @@ fn limit_of(t: &Tree, reader: &mut QuotaReader, pid: u32) -> Option<Limited> {
     Some(Limited { line: format!("{name}: {}", limit.line), ..limit })
 }
 
-/// Joins the first lines, and appends the number of lines that are left out.
+/// Joins the first lines, and appends the number of omitted lines.
 fn named(mut lines: Vec<String>) -> String {
     let more = lines.len().saturating_sub(NAMED_MAX);
     lines.truncate(NAMED_MAX);

@@ -23,8 +23,8 @@ pub(super) struct Lines {
     sensor: Arc<Sensor>,
     proc_root: PathBuf,
     cpus: Arc<HostCpus>,
-    /// By vCPU index: the CPUs that the guest is told although the vCPU thread is not bound to
-    /// them.
+    /// For each vCPU index: the CPUs that the daemon reports to the guest as the vCPU's CPUs,
+    /// although the vCPU thread is not bound to these CPUs.
     hints: BTreeMap<u32, CpuMask>,
 }
 
@@ -34,7 +34,7 @@ impl Lines {
     }
 
     /// Reads the host's CPUs again, because frequency drivers are loaded late on some hosts.
-    /// Returns true if the CPUs have changed: the caller must then renew all lines.
+    /// Returns true if the CPUs have changed. In that case, the caller must renew all lines.
     pub fn read_cpus(&mut self) -> bool {
         let now = HostCpus::read(Path::new("/"));
         if *self.cpus == now {
@@ -77,14 +77,14 @@ impl Lines {
         if region.tells(self.cpus.table()) {
             self.domain_now(index, tid)
         } else {
-            // The host has changed since the region was made. The only domain that still applies is
-            // domain 0: the vCPU may run on any CPU.
+            // The host has changed since the region was created. The only domain that still applies
+            // is domain 0: the vCPU may run on any CPU.
             (region.layout.domain_count > 0).then_some(0)
         }
     }
 
-    /// Returns the performance domain of the CPUs that are the vCPU's hint. Without a hint, returns
-    /// that of the CPUs on which the vCPU's thread `tid` may run now.
+    /// Returns the performance domain of the CPUs in the vCPU's hint. Without a hint, returns the
+    /// performance domain of the CPUs on which the vCPU's thread `tid` may run now.
     fn domain_now(&self, index: u32, tid: u32) -> Option<u16> {
         let bound = || proc::allowed_cpus(&self.proc_root, tid).unwrap_or_default();
         let allowed = self.hints.get(&index).copied().unwrap_or_else(bound);
@@ -104,14 +104,14 @@ impl Lines {
         }
     }
 
-    /// Has the host lines of a VM written again.
+    /// Makes the thread for host lines write the lines of a VM again.
     pub fn refresh(&self, vm: &Vm) {
         for &index in vm.vcpus.keys() {
             self.host_lines.refresh(index);
         }
     }
 
-    /// The place of a vCPU that its guest is told. `None` if the guest is told no place.
+    /// The place of a vCPU, as told to its guest. `None` if the guest is told no place.
     pub fn place_of(&self, index: u32) -> Option<HostPlace> {
         let line = self.host_lines.line(index).filter(|line| line.follows)?;
         let mut place = None;

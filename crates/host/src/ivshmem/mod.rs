@@ -49,8 +49,8 @@ pub struct Ivshmem {
 }
 
 impl Ivshmem {
-    /// Serves the regions in `region_dir`, including regions that come later. If a directory cannot
-    /// be used, the server tries again at intervals.
+    /// Serves the regions in `region_dir`, including regions that are created later. If a directory
+    /// cannot be used, the server tries again at intervals.
     ///
     /// # Errors
     /// If the thread cannot be created.

@@ -11,19 +11,19 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg,
 use super::vectors::Vectors;
 
 const VERSION: i64 = 0;
-/// The client's ID among its peers. The client has no peers.
+/// The ID that distinguishes the client from its peers. A client has no peers here.
 const CLIENT: i64 = 0;
 const MEMORY: i64 = -1;
 
-/// Sends a new client everything that it will ever get: the version, its ID, the memory, and its
-/// own vectors.
+/// Sends a new client everything that it will ever get: the protocol version, the client's ID, the
+/// memory, and the client's own vectors.
 ///
 /// # Errors
 /// The error of sendmsg(2). `WouldBlock` if the client does not read and there are many vectors.
 pub fn welcome(client: impl AsFd, memory: impl AsFd, vectors: &Vectors) -> io::Result<()> {
     let client = client.as_fd();
-    // The kernel charges a hundred times the size of a message to the send buffer, so request a
-    // larger buffer. If the request is refused, the default size has to do.
+    // For each message, the kernel charges a hundred times the size of the message to the send
+    // buffer, so request a larger buffer. If the request is refused, the default size must suffice.
     let _ = sockopt::set_socket_send_buffer_size_force(client, 1 << 20);
     send(client, VERSION, None)?;
     send(client, CLIENT, None)?;

@@ -12,7 +12,7 @@ use crate::wake::{eventfd, wake};
 pub struct Vectors(pub(super) Vec<OwnedFd>);
 
 impl Vectors {
-    /// Maximum number of vectors of a VM. vCPUs with this vcpu_id or a higher one have no
+    /// Maximum number of vectors of a VM. A vCPU whose vcpu_id is at least this number has no
     /// interrupt.
     pub const MAX: u32 = 256;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The host's CPUs as guests see them: capacities, operating points, clusters.
 //!
-//! CPUs that guests cannot distinguish form a [`Cluster`]: CPUs that share a frequency, or equal
-//! CPUs that each have a frequency of their own. The first domain in a region's table is "any CPU",
-//! the domain of a vCPU that may run everywhere. It has the capacity of the largest CPU, and the
-//! operating points of all CPUs on the scale of the largest. The domains of the clusters follow.
+//! CPUs that guests cannot distinguish form a [`Cluster`]. These are either CPUs that share a
+//! frequency, or equal CPUs that each have their own frequency. The first domain in a region's
+//! table is "any CPU", the domain of a vCPU that may run on every CPU. It has the capacity of the
+//! largest CPU, and the operating points of all CPUs, scaled to the largest CPU. The domains of the
+//! clusters follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,7 +36,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Name of the cluster for guests: its first CPU.
+    /// ID of the cluster for guests: the number of its first CPU.
     pub fn id(&self) -> u32 {
         self.cpus.first().copied().unwrap_or(u32::MAX)
     }
@@ -49,7 +50,7 @@ impl Cluster {
 /// All CPUs, and the domains that they form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostCpus {
-    /// The clusters, in order of their first CPUs. Each CPU is in one cluster at most.
+    /// The clusters, in order of their first CPUs. Each CPU is in at most one cluster.
     clusters: Vec<Cluster>,
     table: Vec<Domain>,
 }
@@ -84,7 +85,7 @@ impl HostCpus {
         &self.table
     }
 
-    /// The number of the table for guests without a device ([`table_id`]).
+    /// The ID of the table for guests without a device ([`table_id`]).
     pub fn table_id(&self) -> u32 {
         table_id(&self.table)
     }
@@ -100,9 +101,9 @@ impl HostCpus {
         self.clusters.iter().find(|cluster| cluster.cpus.contains(&cpu))
     }
 
-    /// Index of the domain of a vCPU that may run only on these CPUs. If all of these CPUs that
-    /// exist are in one cluster, it is the domain of this cluster, provided that the table contains
-    /// this domain. In all other cases it is "any CPU". `None` without a table.
+    /// Index of the domain of a vCPU that may run only on the CPUs in `allowed`. If all existing
+    /// CPUs in `allowed` are in one cluster, and the table contains the domain of this cluster,
+    /// returns this domain. Otherwise, returns "any CPU". `None` without a table.
     pub fn domain_of(&self, allowed: &CpuMask) -> Option<u16> {
         if self.table.is_empty() {
             return None;
@@ -140,7 +141,7 @@ fn single(cpu: u32, capacity: u16) -> Cluster {
     Cluster { cpus: BTreeSet::from([cpu]), capacity, khz: Vec::new(), shared: false }
 }
 
-/// Joins equal clusters, if `may` is true for both of them.
+/// Merges equal clusters if `may` is true for both of them.
 fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> {
     let mut folded: Vec<Cluster> = Vec::new();
     for cluster in clusters {
@@ -160,7 +161,7 @@ fn fold(clusters: Vec<Cluster>, may: impl Fn(&Cluster) -> bool) -> Vec<Cluster> 
 
 fn table(clusters: &[Cluster]) -> Vec<Domain> {
     // If several clusters have the largest capacity, take the one with the highest frequency,
-    // because this frequency is displayed to people.
+    // because this frequency is shown to people.
     let largest = clusters.iter().max_by_key(|c| (c.capacity, c.max_khz()));
     let Some(largest) = largest.filter(|largest| largest.max_khz() > 0) else { return Vec::new() };
     let scale = u64::from(largest.max_khz());
@@ -182,7 +183,8 @@ fn table(clusters: &[Cluster]) -> Vec<Domain> {
     });
     let mut table = vec![any];
     table.extend(own.take(CLUSTERS_MAX));
-    // If all CPUs are of one kind and do not share a frequency, their domain equals "any CPU".
+    // If all CPUs are of one kind and do not share a frequency, omit their domain: it equals "any
+    // CPU".
     if table.len() == 2 && table[0] == table[1] {
         table.pop();
     }
@@ -208,7 +210,7 @@ fn policies(host: &CpuFiles, capacities: &BTreeMap<u32, u16>) -> Vec<Cluster> {
 }
 
 /// The frequencies of a policy, in ascending order. Frequencies above the limit of the hardware are
-/// left out: they are boost frequencies that are switched off.
+/// omitted, because they are boost frequencies that are switched off.
 fn frequencies(policy: &Policy) -> Vec<u32> {
     let max = policy.max_khz().ok().flatten().unwrap_or(u32::MAX);
     let mut khz = policy.listed_khz().unwrap_or_default();

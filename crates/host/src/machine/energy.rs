@@ -138,7 +138,8 @@ pub fn read(root: &Path) -> Result<Model, EnergyError> {
     if let Some(cpu) = capacities.keys().find(|cpu| !cpus.contains_key(*cpu)) {
         return Err(bad(format!("CPU {cpu} is in no domain")));
     }
-    // The scheduler's table has no gaps: each number below the count must be a CPU.
+    // The scheduler's table has no gaps, so the numbers of the CPUs must be consecutive and start
+    // at 0.
     if (0..).zip(cpus.keys()).any(|(n, cpu): (u32, _)| n != *cpu) {
         return Err(bad("the CPUs' numbers have gaps".into()));
     }
@@ -152,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// A root with two domains like those of Juno r2.
+    /// A root directory with two domains like those of the Juno r2 board.
     fn juno(name: &str) -> PathBuf {
         let root =
             std::env::temp_dir().join(format!("paracord-energy-{name}-{}", std::process::id()));

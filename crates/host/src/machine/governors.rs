@@ -50,7 +50,7 @@ pub fn policies(sys: &Path) -> Vec<Policy> {
     policies
 }
 
-/// The CPUs whose governor follows requests.
+/// The CPUs whose governor follows the scheduler's requests.
 pub fn listening(policies: &[Policy]) -> BTreeMap<u32, Frequency> {
     let mut cpus = BTreeMap::new();
     for policy in policies.iter().filter(|policy| policy.listens()) {

@@ -26,17 +26,17 @@ use crate::stop_thread::StopThread;
 
 /// Time limit for one scraper, from its connection to the end of the answer.
 const CLIENT_MAX: Duration = Duration::from_secs(2);
-/// Maximum number of scrapers of a listener that are answered at the same time. Others are turned
-/// away.
+/// Maximum number of scrapers that one listener answers at the same time. Further scrapers are
+/// turned away.
 const CLIENTS_MAX: usize = 16;
-/// Stack size of a scraper's thread. The stack is small, because it is part of the daemon's locked
-/// memory.
+/// Stack size of each thread that answers a scraper. The stack is small, because it is part of the
+/// daemon's locked memory.
 const STACK_BYTES: usize = 128 * 1024;
 /// Time limit for the answer to a scraper that is turned away. The limit can be short: nothing was
 /// sent to such a scraper before, so its socket buffer has room for the answer.
 const BUSY_MAX: Duration = Duration::from_millis(20);
 const BUSY: &str = "too many scrapers; try again\n";
-/// Maximum length of the request line and headers together. Those of real scrapers are shorter.
+/// Maximum length of the request line and the headers together. Real scrapers send fewer bytes.
 const REQUEST_MAX_BYTES: usize = 8 * 1024;
 
 /// Why metrics cannot be served.
@@ -59,7 +59,7 @@ struct Serving {
     tcp: Option<TcpListener>,
     unix: Option<(UnixListener, PathBuf)>,
     textfile: Option<(PathBuf, Duration)>,
-    /// The metrics that the last scraper got, and when they were made.
+    /// The metrics that the last scraper got, and the time when they were collected.
     last: Arc<Last>,
     tcp_clients: Clients,
     unix_clients: Clients,
@@ -67,12 +67,12 @@ struct Serving {
 
 type Last = Recent<Arc<str>>;
 
-/// The number of references is one more than the number of scrapers that are being answered.
+/// The reference count is one more than the number of scrapers that are being answered.
 type Clients = Arc<()>;
 
 impl MetricsServer {
-    /// Opens the destinations in `config` and serves them; `None` if there are none. The unix
-    /// socket belongs to `group`.
+    /// Opens the destinations in `config` and serves them. Returns `None` if `config` has no
+    /// destination. The unix socket belongs to `group`.
     ///
     /// # Errors
     /// [`MetricsError`], which names the key whose address or path cannot be used.
@@ -140,7 +140,7 @@ impl Serving {
             if let Some((path, interval)) = due {
                 next_textfile = Instant::now() + *interval;
                 let written = self.write_textfile(path);
-                // Warn when writing begins to fail, not at every interval.
+                // Warn only when writing begins to fail, not at every interval.
                 if let (Err(e), false) = (&written, textfile_failed) {
                     warn!("metrics.textfile = {}: {e}", path.display());
                 }
@@ -255,7 +255,7 @@ fn respond(mut stream: impl Client, deadline: Instant, status: &str, body: &str)
     Ok(())
 }
 
-/// A stream whose next call ends at a deadline.
+/// A stream whose next read or write can be limited by a deadline.
 trait Client: Read + Write {
     fn limit(&self, deadline: Instant) -> io::Result<()>;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of placements. All changes are checked before the first one is made, and either all of
-//! them are made or none.
+//! Changes placements. All changes are checked before the first one is made. Either all changes are
+//! made, or none.
 
 use tracing::warn;
 
@@ -15,19 +15,19 @@ use crate::config::PlaceKeys;
 pub(super) enum Plan {
     /// Do nothing.
     Skip,
-    /// Put the wanted placement in force, unless it is already.
+    /// Apply the wanted placement, unless it is already in force.
     IfNeeded,
-    /// Put the wanted placement in force even if it should be already, because another program may
-    /// have changed the thread.
+    /// Apply the wanted placement even if it should already be in force, because another program
+    /// may have changed the thread.
     Again,
 }
 
-/// A change of one thread. `None`: restore the thread to the state before its placement.
+/// A change to one thread. `None`: restore the thread to the state before its placement.
 pub(super) type Change = (VcpuThread, Option<Placed>);
 
 impl Places {
-    /// Computes what has to change. `select` gets each thread and its wanted placement, and chooses
-    /// what to do.
+    /// Computes the necessary changes. `select` is called with each thread and its wanted
+    /// placement, and chooses what to do.
     pub(super) fn plan(
         &self,
         vm: &VmThreads,
@@ -83,8 +83,8 @@ impl Places {
         Ok(())
     }
 
-    /// Restores the vCPUs for which `whom` is true to the state before their placement, and forgets
-    /// that they were placed.
+    /// Undoes the placement of each vCPU for which `whom` returns true, and forgets that these
+    /// vCPUs were placed.
     pub(super) fn withdraw(
         &self,
         now: &mut VmPlaces,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs as placements name them. Finds out which CPUs a placement stands for, or why it
-//! stands for none.
+//! The host's CPUs, and the names that placements use for them. [`Host`] resolves a placement to
+//! CPUs, or reports why it cannot.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Cluster {
     }
 }
 
-/// The CPUs that exist, and those that can be used.
+/// The host's CPUs: which ones exist, and which ones are online.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// The clusters, in order of their first CPUs.
@@ -40,7 +40,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads the host's CPUs below `root` (`/`).
+    /// Reads the host's CPUs from the files below `root` (`/`).
     pub fn read(root: &Path) -> Host {
         let clusters: Vec<Cluster> = HostCpus::read(root)
             .clusters()
@@ -54,7 +54,7 @@ impl Host {
         let known = clusters.iter().fold(CpuMask::default(), |all, one| all.or(&one.cpus));
         let files = CpuFiles::below(&root.join("sys"));
         let present = files.present().ok().flatten().unwrap_or(known);
-        // If the kernel shows no such list, all present CPUs count as online.
+        // If the kernel shows no list of online CPUs, all present CPUs count as online.
         let online = files.online().ok().flatten().unwrap_or(present);
         Host { clusters, present, online }
     }
@@ -63,7 +63,8 @@ impl Host {
     /// or capacity in the placement has a CPU that is online.
     ///
     /// # Errors
-    /// One line about the first part of the placement that fails, and about what exists.
+    /// One line that names the first part of the placement that fails, and what the host has
+    /// instead.
     pub fn check(&self, placement: &Placement) -> Result<(), String> {
         for (who, cpus) in placement.iter() {
             let whom = match who {
@@ -75,7 +76,8 @@ impl Host {
         Ok(())
     }
 
-    /// The CPUs that `cpus` stands for, all of which can be used; `None`: any CPU.
+    /// Returns the CPUs that `cpus` stands for. All returned CPUs are online and in `cpuset`.
+    /// `None`: any CPU.
     ///
     /// `rank`: position of the vCPU among those of its VM, for [`Cpus::Auto`]. `cpuset`: the cpuset
     /// of the vCPU's thread.
@@ -93,8 +95,8 @@ impl Host {
             Cpus::Any => return Ok(None),
             Cpus::Auto => return self.auto(rank, cpuset).map(Some),
             Cpus::List(cpus) => cpus,
-            // Offline CPUs of a cluster or of a capacity are left out. They are an error only in a
-            // list, which names exactly the CPUs that are wanted.
+            // Offline CPUs of a cluster or of a capacity are skipped. An offline CPU is an error
+            // only in a list, because a list names exactly the wanted CPUs.
             Cpus::Cluster(id) => {
                 let named = self.clusters.iter().find(|cluster| cluster.id() == id);
                 let cluster = named.ok_or_else(|| self.no_cluster(id))?;
@@ -110,7 +112,7 @@ impl Host {
         Ok(Some(meant))
     }
 
-    /// The cluster that contains all of these CPUs.
+    /// The cluster that contains all of `cpus`.
     pub fn cluster_around(&self, cpus: &CpuMask) -> Option<&Cluster> {
         self.clusters.iter().find(|cluster| cpus.is_subset(&cluster.cpus))
     }
@@ -142,7 +144,7 @@ impl Host {
     fn auto(&self, rank: usize, cpuset: Option<&Cpuset>) -> Result<CpuMask, String> {
         let mut cpus = self.by_size();
         cpus.retain(|cpu| cpuset.is_none_or(|set| set.cpus.contains(*cpu)));
-        // After the last CPU, the largest is assigned again.
+        // After the last CPU, the assignment starts again with the largest CPU.
         let cpu = cpus.get(rank % cpus.len().max(1));
         cpu.map(|cpu| CpuMask::from_iter([*cpu])).ok_or_else(|| "no CPU is left to it".to_owned())
     }
@@ -284,7 +286,7 @@ pub(crate) mod tests {
         ] {
             assert_eq!(means(&host, cpus, 0), meant);
         }
-        // Each vCPU has its own CPU, the largest first. When no CPU is left, vCPUs share CPUs.
+        // Each vCPU gets its own CPU, the largest CPU first. When no CPU is left, vCPUs share CPUs.
         let auto: Vec<_> = (0..8).map(|rank| means(&host, "auto", rank)).collect();
         assert_eq!(auto, ["4", "5", "0", "1", "2", "3", "4", "5"]);
         let around = |list: &str| host.cluster_around(&list.parse().unwrap()).map(Cluster::id);
@@ -341,7 +343,7 @@ pub(crate) mod tests {
                 "4-5",
                 "CPU 5 is offline: echo 1 > /sys/devices/system/cpu/cpu5/online, or choose among 0-2,4",
             ),
-            // Of a cluster or a capacity, only the CPUs that are online now count.
+            // For a cluster or a capacity, only the online CPUs count.
             ("cluster:4", "4"),
             ("capacity:min", "0-2"),
         ] {

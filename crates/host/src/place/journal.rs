@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The affinity that every placed thread had before its placement, in a file that outlives the
-//! daemon ([`crate::boosts::journal_file`]).
+//! A journal of the affinity that every placed thread had before its placement. The journal is a
+//! file that outlives the daemon ([`crate::boosts::journal_file`]).
 //!
-//! As in the [journal of boosts](crate::boosts::journal), an entry is complete before its thread is
-//! changed, and is cleared after the thread was restored.
+//! As in the [journal of boosts](crate::boosts::journal), the daemon completes an entry before it
+//! changes the thread, and clears the entry after it has restored the thread.
 //!
 //! ```text
 //! per entry 34 words:
@@ -31,11 +31,11 @@ const GIVEN: usize = BEFORE + WORDS;
 pub struct Entry {
     /// Thread ID.
     pub tid: u32,
-    /// Start of the thread, in clock ticks since boot. It distinguishes the thread from a later one
-    /// with the same ID.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes the thread from a
+    /// later one with the same ID.
     pub start_ticks: u64,
-    /// The affinity that the thread gets back. [`CpuMask::ALL`] if the thread had all CPUs of its
-    /// cpuset, so that it follows changes of the cpuset again.
+    /// The affinity that the thread gets back. It is [`CpuMask::ALL`] if the thread had all CPUs of
+    /// its cpuset. With this mask, the restored thread follows later changes of the cpuset.
     pub before: CpuMask,
     /// The affinity that the placement gave the thread.
     pub given: CpuMask,
@@ -66,7 +66,7 @@ impl Entry {
             Ok(()) => Ok(Restored::Done),
             Err(error) => match error.raw_os_error() {
                 Some(libc::ESRCH) => Ok(Restored::Gone),
-                // The cpuset contains none of these CPUs any more. The closest replacement is the
+                // The cpuset no longer contains any CPU of `before`. The closest replacement is the
                 // whole cpuset.
                 Some(libc::EINVAL) => {
                     affinity::set(self.tid, &CpuMask::ALL).map(|()| Restored::Done)
@@ -89,7 +89,7 @@ impl PlaceJournal {
         run_dir.join("placements")
     }
 
-    /// Makes an empty journal in the run directory, with mode 0600. Replaces an existing file.
+    /// Creates an empty journal in the run directory, with mode 0600. Replaces an existing file.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -98,8 +98,8 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
-    /// Opens the journal in the run directory with all its entries. If there is none of this boot,
-    /// makes an empty journal.
+    /// Opens the journal in the run directory and keeps its entries. If there is no journal from
+    /// this boot, creates an empty one.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -108,8 +108,8 @@ impl PlaceJournal {
         Ok(PlaceJournal { file })
     }
 
-    /// Opens the journal in the run directory. `None` if there is none, or only one of an earlier
-    /// boot.
+    /// Opens the journal in the run directory. Returns `None` if there is no journal, or if the
+    /// journal is from an earlier boot.
     ///
     /// # Errors
     /// [`JournalError`] if the file cannot be read or is not a journal.
@@ -226,8 +226,8 @@ mod tests {
         let before = sleeper.cpus();
         let given: CpuMask = before.iter().take(1).collect();
         let entry = Entry { tid: sleeper.tid, start_ticks: sleeper.start_ticks(), before, given };
-        // As if the daemon had been killed before it changed the thread: the thread's affinity is
-        // not the one that the entry gives, unless there is only one CPU.
+        // This simulates a daemon that was killed before it changed the thread. The affinity of the
+        // thread differs from `given`, unless there is only one CPU.
         journal.arm(0, &entry);
         let untouched = if before == given { Restored::Done } else { Restored::NotOurs };
         assert_eq!(journal.restore(0, proc).unwrap(), Some(untouched));
@@ -238,13 +238,13 @@ mod tests {
         assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Done));
         assert_eq!(sleeper.cpus(), before);
 
-        // A later thread with the same ID was not placed.
+        // A later thread with the same ID was not placed, so it is not restored.
         affinity::set(sleeper.tid, &given).unwrap();
         journal.arm(0, &Entry { start_ticks: entry.start_ticks + 1, ..entry });
         assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Gone));
         assert_eq!(sleeper.cpus(), given);
 
-        // The CPU that the thread had does not exist any more.
+        // The only CPU in the affinity before the placement does not exist any more.
         journal.arm(0, &Entry { before: mask("1023"), ..entry });
         assert_eq!(journal.restore(0, proc).unwrap(), Some(Restored::Done));
         assert_eq!(sleeper.cpus(), before);

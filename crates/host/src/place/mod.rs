@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Placement of vCPUs: `paracord vm place`, and `place` in the configuration (docs/placement.md).
 //!
-//! [`spec`] describes what is requested, [`host`] what the request means on this host, and
-//! [`journal`] the affinities that threads had before. [`Places`] carries out requests. It checks
-//! everything in an order or in a section of the configuration before it changes any thread. If the
-//! kernel then refuses a change, the threads that were already changed are restored.
+//! [`spec`] describes requests. [`host`] resolves them to CPUs of this host. [`journal`] records
+//! the affinities that threads had before their placement. [`Places`] carries out requests, which
+//! are orders or sections of the configuration. It checks the whole request before it changes any
+//! thread. If the kernel then refuses a change, the threads that were already changed are restored.
 
 mod apply;
 pub mod host;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out the orders of operators and the placements in the configuration, and follows VMs as
-//! they come and go.
+//! Carries out operators' orders and the configured placements, and follows VMs as they come and
+//! go.
 
 use tracing::{info, warn};
 
@@ -20,9 +20,10 @@ use crate::config::PlaceKeys;
 pub enum PlaceOrder {
     /// Report where the vCPUs are.
     Get,
-    /// Place the vCPUs that are named. The others stay as they are.
+    /// Place the vCPUs that the placement covers. The other vCPUs stay as they are.
     Set(Placement, PlaceMode),
-    /// Place no vCPU, and ignore the placements in the configuration until it is read again.
+    /// Undo all placements of the VM, and ignore the configured placements until the configuration
+    /// is read again.
     Clear,
 }
 
@@ -86,8 +87,8 @@ impl Places {
         done
     }
 
-    /// Follows VMs and vCPUs that have come or gone since the last call, and retries what was
-    /// refused. `configured` returns the placements that the configuration has for a VM.
+    /// Handles VMs and vCPUs that have appeared or ended since the last call, and retries
+    /// placements that were refused. `configured` returns the configured placements of a VM.
     ///
     /// Returns the VMs whose placements have changed.
     pub fn follow(
@@ -119,7 +120,7 @@ impl Places {
                 _ => false,
             }
         };
-        // Read the host only if there is something to do.
+        // Read the host's CPUs only if there is something to do.
         if vm.threads.iter().enumerate().all(is_settled) {
             now.refused = None;
             return false;
@@ -128,7 +129,7 @@ impl Places {
         let before = now.placed.clone();
         let mut refused = self.follow_orders(vm, now, configured, &host).err();
         if let Err(why) = self.follow_file(vm, now, configured, &host) {
-            // A section is in force completely or not at all.
+            // A section is applied completely or not at all.
             let given_back = self.withdraw(now, |placed| !placed.wanted.ordered);
             if let Some(why) = given_back.err().filter(|_| vm.log.allow()) {
                 warn!(vm = vm.name, "not given back: {why}");
@@ -173,7 +174,7 @@ impl Places {
         if !vm.threads.iter().any(|one| is_ours(now.wanted(one.vcpu_id, configured))) {
             return Ok(());
         }
-        // vCPUs appear one by one, so check the whole section before the first of them is changed.
+        // vCPUs appear one by one, so check the whole section before the first vCPU is changed.
         host.check(&configured.place).map_err(named)?;
         let changes = self.plan(vm, configured, now, host, |_, wanted| match is_ours(wanted) {
             true => Plan::IfNeeded,
@@ -182,7 +183,7 @@ impl Places {
         changes.and_then(|changes| self.change(now, &changes)).map_err(named)
     }
 
-    /// Applies the configuration again to VMs whose placement was cleared. To be called after the
+    /// Makes the configuration apply again to VMs whose placement was cleared. Call this after the
     /// configuration was read again.
     pub fn reloaded(&mut self) {
         for vm in self.vms.values_mut() {
@@ -204,8 +205,8 @@ impl Places {
         vm.placed.retain(|index, placed| {
             let gone = is_gone(&placed.thread);
             // Clear the entry only if it belongs to the thread that is gone. The index may belong
-            // to a new thread by now, and the entry may belong to a thread of an earlier run of the
-            // daemon, and must then stay (leftovers.rs).
+            // to a new thread by now. The entry may also belong to a thread from an earlier run of
+            // the daemon. Such an entry must stay (leftovers.rs).
             let tid = self.affinity.journal.armed(*index).map(|armed| armed.tid);
             if gone && tid == Some(placed.thread.tid) {
                 self.affinity.journal.disarm(*index);

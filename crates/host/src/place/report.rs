@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where vCPUs are, for `paracord vm place`, the status and the log.
+//! Reports where vCPUs are, for `paracord vm place`, the status and the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +40,8 @@ pub struct VcpuPlace {
     pub placement: Option<PlacementSnapshot>,
 }
 
-/// Returns a note on each cluster in which vCPUs must take turns, because more vCPUs are placed
-/// there than their placements have CPUs.
+/// Returns a note for each cluster in which more vCPUs are placed than there are CPUs in their
+/// placements. These vCPUs must take turns.
 pub(super) fn shared_cpus(now: &VmPlaces, host: &Host) -> Vec<String> {
     let mut notes = Vec::new();
     for cluster in &host.clusters {

@@ -35,7 +35,7 @@ impl PlaceMode {
 /// To which vCPUs a placement applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// All vCPUs that are not named individually, including later ones.
+    /// All vCPUs that are not named individually, including vCPUs that appear later.
     All,
     /// The vCPU with this KVM vcpu_id.
     Vcpu(u32),
@@ -46,15 +46,15 @@ pub enum Who {
 pub enum Cpus {
     /// Anywhere, as if it had never been placed.
     Any,
-    /// On a CPU of its own, the largest first, while there are enough CPUs.
+    /// On a CPU of its own, as long as there are enough CPUs. The largest CPUs are assigned first.
     Auto,
     /// On these CPUs.
     List(CpuMask),
-    /// On the CPUs of the cluster with this first CPU.
+    /// On the CPUs of the cluster whose first CPU has this number.
     Cluster(u32),
-    /// On the CPUs of the largest capacity.
+    /// On the CPUs with the largest capacity.
     Largest,
-    /// On the CPUs of the smallest capacity.
+    /// On the CPUs with the smallest capacity.
     Smallest,
 }
 
@@ -81,8 +81,8 @@ impl Placement {
         })
     }
 
-    /// All parts of the placement: first the part for all vCPUs, then the others in the order of
-    /// vCPUs.
+    /// All parts of the placement: first the part for all vCPUs, then the parts for single vCPUs in
+    /// order of vcpu_id.
     pub fn iter(&self) -> impl Iterator<Item = (Who, Cpus)> {
         self.0.iter().map(|(who, cpus)| (*who, *cpus))
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Placement {
 #[error("{0}")]
 pub struct NoPlacement(String);
 
-/// The syntax, for messages to people.
+/// The syntax, for messages to users.
 pub const SYNTAX: &str = "VCPU[-VCPU]=CPUS or all=CPUS, CPUS being a list such as 0-3,8, cluster:N, capacity:max, capacity:min, auto or any";
 
 fn wrong(word: &str, why: &str) -> NoPlacement {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The placements that the vCPUs of each VM should have, and those that are in force. Used by the
-//! daemon's main thread.
+//! The placements that the vCPUs of each VM should have, and the placements that are in force. The
+//! daemon's main thread uses this state.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ impl Places {
         Places { affinity: Affinity { journal, proc_root, root }, vms: BTreeMap::new() }
     }
 
-    /// The CPUs of the placements to which threads are not bound ([`PlaceMode::Hints`]), by vCPU
+    /// The CPUs of the placements that do not bind their threads ([`PlaceMode::Hints`]), by vCPU
     /// index.
     pub fn hints(&self) -> BTreeMap<u32, CpuMask> {
         let all = self.vms.values().flat_map(|vm| &vm.placed);

@@ -27,8 +27,8 @@ struct Setting {
 }
 
 impl Setting {
-    /// Makes a host with equal CPUs. Their numbers include those of all CPUs below 512 on which the
-    /// threads may run.
+    /// Makes a host with equal CPUs. It has at least every CPU below 512 on which the threads may
+    /// run.
     fn new(name: &str, vcpus: usize) -> Setting {
         let run_dir =
             std::env::temp_dir().join(format!("paracord-places-{name}-{}", std::process::id()));
@@ -126,9 +126,9 @@ fn a_thread_that_has_the_number_of_one_that_ended_is_left_alone() {
     assert_eq!(s.places.affinity.journal.entry(10), None);
 }
 
-/// The thread ends between the check of its start and the change, and another thread gets its ID.
-/// The test simulates this with the file `stat`: the first read returns the start of the vCPU's
-/// thread, and each later read returns another start.
+/// The thread ends between the check of its start time and the change, and another thread gets its
+/// ID. The test simulates this with the file `stat`: the first read returns the start time of the
+/// vCPU's thread, and each later read returns another start time.
 #[test]
 fn a_thread_that_takes_the_number_meanwhile_gets_back_what_it_had() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -150,7 +150,7 @@ fn a_thread_that_takes_the_number_meanwhile_gets_back_what_it_had() {
     std::fs::write(task.join("later"), later).unwrap();
     mknodat(CWD, task.join("stat"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let first = std::thread::spawn(move || {
-        // This waits for the first reader.
+        // Opening the FIFO waits for the first reader.
         let mut fifo = std::fs::File::options().write(true).open(task.join("stat")).unwrap();
         std::fs::rename(task.join("later"), task.join("stat")).unwrap();
         std::io::Write::write_all(&mut fifo, stat.as_bytes()).unwrap();
@@ -174,7 +174,7 @@ fn whoever_outlives_the_daemon_restores() {
     assert_eq!(s.have(), [s.before]);
 }
 
-/// An entry of an earlier run of the daemon must not be cleared.
+/// An entry from an earlier run of the daemon must not be cleared.
 #[test]
 fn the_end_of_a_vcpu_with_a_hint_leaves_the_entry_of_another_thread() {
     let mut s = Setting::new("leftover", 1);
@@ -213,7 +213,7 @@ fn what_is_refused_is_refused_as_a_whole() {
         assert!(line.starts_with(says) && line.lines().count() == 1, "{line}");
         assert_eq!(s.have(), [s.before, s.before], "{text}");
     }
-    // The kernel refuses to place the second thread: CPU 900 exists only in the fixture.
+    // The kernel refuses to place the second thread, because CPU 900 exists only in the fixture.
     s.root.put("present", "0-900");
     s.root.put("online", "0-900");
     let line = s.order(&format!("0={cpu} 1=900"), PlaceMode::Affinity).unwrap_err();
@@ -234,7 +234,7 @@ fn the_configuration_places_vcpus_as_they_come_and_orders_come_before_it() {
     assert_eq!(s.follow(&text), 0);
     s.sleepers.push(Sleeper::start());
     assert_eq!((s.follow(&text), s.have()), (1, vec![one, one]));
-    // After a reload, a placement that is still configured stays as it is, and any other is undone.
+    // A reload undoes a configured placement only if the configuration no longer contains it.
     s.places.reloaded();
     assert_eq!(s.follow(&text), 0);
     s.order("1=any", PlaceMode::Affinity).unwrap();

@@ -21,7 +21,8 @@ pub struct VcpuThread {
     pub vcpu_id: u32,
     /// Thread ID.
     pub tid: u32,
-    /// Start of the thread, in clock ticks since boot. Another thread may have the same ID by now.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes the thread from a
+    /// later one with the same ID.
     pub start_ticks: u64,
     /// Host CPU on which the thread ran last.
     pub cpu: u32,
@@ -38,7 +39,7 @@ impl VcpuThread {
 /// The vCPUs that a VM has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmThreads {
-    /// Process ID of the VM, and the start of the process.
+    /// Process ID of the VM, and the start time of the process.
     pub process: (u32, u64),
     /// Name of the VM, as in the sections of the configuration.
     pub name: String,
@@ -48,9 +49,9 @@ pub struct VmThreads {
     pub cgroup: Option<String>,
     /// UUID of the VM.
     pub uuid: Option<String>,
-    /// Name of the process.
+    /// Name of the VMM's process.
     pub vmm: String,
-    /// The limit of log lines about the VMs of this user.
+    /// The limit on log lines about the VMs of this user.
     pub log: UserLog,
     /// The threads, in order of vcpu_id.
     pub threads: Vec<VcpuThread>,
@@ -113,8 +114,8 @@ impl Affinity {
         proc::allowed_cpus(&self.proc_root, tid).ok()
     }
 
-    /// Binds a thread to these CPUs. If it was placed before, it will still get back the affinity
-    /// from before the first placement.
+    /// Binds a thread to `cpus`. If the thread is already placed, it will still get back the
+    /// affinity from before the first placement.
     pub fn give(&self, thread: VcpuThread, cpus: &CpuMask) -> Result<(), Failed> {
         // Restore the thread before it is placed again, so that its entry always records the
         // affinity from before the first placement.
@@ -133,8 +134,8 @@ impl Affinity {
             self.journal.disarm(thread.index);
             return Err(error.into());
         }
-        // Check again: if the thread ended between the check and the call, another thread may have
-        // its ID by now. That thread gets back the affinity that was read.
+        // Check again: if the thread ended between the first check and the change, another thread
+        // may have its ID by now. That other thread gets back the affinity that was read above.
         let still = proc::thread_start_ticks(&self.proc_root, thread.tid).ok();
         if still != Some(thread.start_ticks) {
             let _ = affinity::set(thread.tid, &before);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Regions that the configuration declares. They lie on tmpfs, so they are gone after a reboot. The
-//! daemon makes missing regions when it starts and whenever it reads its configuration again.
+//! daemon creates missing regions when it starts and whenever it reads its configuration again.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -15,11 +15,11 @@ use crate::counters::EventSet;
 use crate::machine::domains::HostCpus;
 use crate::regions::region_file::{self, Offer, RegionFileError};
 
-/// How long the daemon waits for the regions when it starts. The name service may not answer a
-/// question about an owner.
+/// How long the daemon waits for the regions when it starts. The wait is limited, because the name
+/// service may never answer the lookup of an owner.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a region is not made.
+/// Why a region is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclaredError {
     /// The owner contains a colon, but is not a pair of IDs.
@@ -39,7 +39,7 @@ pub enum DeclaredError {
         /// Why it cannot be counted.
         reason: String,
     },
-    /// The file cannot be made.
+    /// The file cannot be created.
     #[error("{0}")]
     File(#[from] RegionFileError),
 }
@@ -57,8 +57,8 @@ pub fn owner_ids(owner: &str) -> Result<(u32, u32), DeclaredError> {
     Ok((known.uid, known.gid))
 }
 
-/// Returns what a region with these keys offers on this host, and a line that says what the guest
-/// lacks on this host, if anything.
+/// Returns what a region with these keys offers on this host. If the host cannot tell the guest
+/// everything that the keys ask for, also returns a line that says what is missing.
 ///
 /// # Errors
 /// Any [`DeclaredError`] except [`DeclaredError::File`].
@@ -96,17 +96,17 @@ fn is_looked_up(owner: &str) -> bool {
     !owner.is_empty() && !owner.contains(':')
 }
 
-/// Makes the regions that `config` declares and that do not exist yet. If `waits` is true, the call
-/// returns when all regions are made, or after `PATIENCE`. Errors are only logged, because VMs are
-/// boosted without regions, too.
+/// Creates the regions that `config` declares and that do not exist yet. If `waits` is true, the
+/// call returns when all regions are created, or after `PATIENCE`. Errors are only logged, because
+/// VMs are also boosted without regions.
 pub fn make(config: &Config, waits: bool) {
     if config.regions.is_empty() {
         return;
     }
     let (directory, mut sections, events) =
         (config.region_dir.clone(), config.regions.clone(), config.counters.events);
-    // The lookup of an owner can wait for a server. Make the regions that need no lookup first, so
-    // that they do not wait.
+    // The lookup of an owner can wait for a server. So first create the regions that need no
+    // lookup.
     sections.sort_by_key(|section| is_looked_up(&section.keys.owner));
     let (done, ended) = channel();
     let started = Builder::new().name("paracord-made".into()).spawn(move || {

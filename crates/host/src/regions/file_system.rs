@@ -3,11 +3,11 @@
 
 use rustix::fs::{FsWord, StatFs};
 
-/// The kind of a file system, as far as regions are concerned.
+/// The kind of a file system. Regions may lie only on tmpfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// tmpfs. Regions may lie on it: no access waits for a disk or a server, and pread(2) takes no
-    /// lock of the file.
+    /// tmpfs. Regions may lie on it, because no access waits for a disk or a server, and pread(2)
+    /// takes no lock on the file.
     Tmpfs,
     /// hugetlbfs. Its files cannot be written with write(2).
     HugePages,
@@ -40,7 +40,7 @@ mod tests {
     fn tmpfs_is_told_from_all_others() {
         let here = |path: &str| FileSystem::of(&rustix::fs::statfs(path).unwrap());
         assert_eq!((here("/dev/shm"), here("/proc")), (FileSystem::Tmpfs, FileSystem::Other));
-        // HUGETLBFS_MAGIC and EXT4_SUPER_MAGIC of include/uapi/linux/magic.h.
+        // HUGETLBFS_MAGIC and EXT4_SUPER_MAGIC from include/uapi/linux/magic.h.
         assert_eq!(FileSystem::of_type(0x9584_58f6), FileSystem::HugePages);
         assert_eq!(FileSystem::of_type(0xef53), FileSystem::Other);
     }

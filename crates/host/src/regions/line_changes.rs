@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of host lines on their way from the main thread to the real-time thread that writes the
+//! A queue of changes to host lines, from the main thread to the real-time thread that writes the
 //! lines.
 //!
-//! The real-time thread never waits for the lock of the changes, because an ordinary task may
-//! suspend the main thread while the main thread holds the lock. Instead, the main thread wakes the
+//! The real-time thread never waits for the lock of the queue, because an ordinary task may preempt
+//! the main thread while the main thread holds the lock. Instead, the main thread wakes the
 //! real-time thread after each change, and the real-time thread then tries again.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use crate::regions::place_line::Line;
 
-/// A change of the line of a vCPU.
+/// A change to the line of a vCPU.
 #[derive(Debug)]
 pub struct LineChange {
     /// Index of the vCPU.
     pub index: u32,
-    /// The new line. `None`: the vCPU has no line any more.
+    /// The new line. `None`: the vCPU no longer has a line.
     pub line: Option<Arc<Line>>,
 }
 
@@ -30,7 +30,7 @@ impl LineChanges {
         changes.push(LineChange { index, line });
     }
 
-    /// Takes all changes. Returns none if the main thread is adding a change at that moment.
+    /// Takes all changes. Returns no changes if the main thread is adding a change at that moment.
     pub fn take(&self) -> Vec<LineChange> {
         match self.0.try_lock() {
             Ok(mut changes) => std::mem::take(&mut changes),
@@ -48,7 +48,7 @@ mod tests {
     fn the_real_time_thread_does_not_wait_for_the_main_thread() {
         let changes = LineChanges::default();
         changes.add(7, None);
-        // The main thread is suspended while it adds another change.
+        // The main thread is preempted while it adds another change.
         let suspended = changes.0.lock().unwrap();
         std::thread::scope(|scope| {
             let (say, hear) = std::sync::mpsc::channel();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a host line lies, and how the parts of the line are written.
+//! The place of a host line, and how the parts of the line are written. A host line is the part of
+//! a vCPU's slot that only the host writes: it tells the guest the boost state of the vCPU and the
+//! speed of its CPU.
 
 use std::io;
 use std::sync::Arc;
@@ -9,18 +11,19 @@ use paracord_sensor::Sensor;
 
 use crate::regions::region::Region;
 
-/// Where the host line of a vCPU lies.
+/// The place of a vCPU's host line, that is, the part of the vCPU's slot that only the host writes.
 #[derive(Clone)]
 pub enum Target {
-    /// In the file of a region.
+    /// The line lies in the file of a region.
     File {
         /// The region.
         region: Arc<Region>,
         /// The slot in the region.
         vcpu_id: u32,
     },
-    /// In the guest's own memory. The daemon stores the content of the line in the record of the
-    /// vCPU, and the sensor copies the content into the guest's memory (bpf/host_line.h).
+    /// The line lies in the guest's own memory. The daemon stores the content of the line in the
+    /// record of the vCPU, and the sensor copies the content into the guest's memory
+    /// (bpf/host_line.h).
     Memory {
         /// The sensor.
         sensor: Arc<Sensor>,

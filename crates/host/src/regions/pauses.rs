@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Leaves a region out for some time after an access to it has taken too long. Each such pause in a
-//! row is longer than the one before.
+//! Pauses accesses to a region for some time after an access has taken too long. Each further pause
+//! in a row is longer than the one before, up to a maximum.
 //!
 //! All state is in atomics, so a thread that accesses the region never waits for another thread.
 
@@ -44,12 +44,12 @@ pub struct Access {
 
 impl Pauses {
     /// Begins an access. `watched`: whether other accesses are refused while this access hangs. An
-    /// access of the main thread is not watched, because any task of the host may suspend that
+    /// access of the main thread is not watched, because any task of the host may preempt that
     /// thread for a long time.
     ///
     /// # Errors
-    /// `WouldBlock` during a pause, or while a watched access hangs: it is enough if one thread
-    /// waits.
+    /// `WouldBlock` during a pause, or while a watched access hangs. In the second case, only the
+    /// thread that made the watched access waits.
     pub fn begin(&self, now_ns: u64, watched: bool) -> io::Result<Access> {
         if self.left_ns(now_ns) > 0 {
             return Err(io::Error::new(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The place of a vCPU as its host line reports it, and the decision which changes of the place are
-//! worth a write.
+//! Computes the place that the host line of a vCPU reports, and decides which changes of the place
+//! are worth a write.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use paracord_sensor::Whereabouts;
 use crate::machine::domains::HostCpus;
 use crate::regions::line_target::Target;
 
-/// Highest value of the scales.
+/// Highest value on the scales of frequencies and pressures.
 const SCALE: u64 = 1024;
 /// A change of the speed by 1/32 or more is worth a write. A smaller change that is not written
 /// causes an error of less than 1/32 in the guest's load tracking.
@@ -52,7 +52,7 @@ pub struct Seen {
 }
 
 impl Line {
-    /// The place part of the line if the place is not known.
+    /// The place part of the line for a place that is not known.
     pub fn unknown(&self) -> HostPlace {
         HostPlace { domain: self.domain, domain_table: self.domain_table, ..HostPlace::UNKNOWN }
     }
@@ -64,8 +64,8 @@ impl Line {
         let Some(cluster) = self.cpus.cluster_of(at.cpu) else {
             return HostPlace { physical_cpu: told, ..unknown };
         };
-        // On a CPU without frequency control, the kernel always reports the highest frequency,
-        // which means nothing.
+        // On a CPU without frequency control, the kernel always reports the highest frequency. That
+        // value is meaningless.
         let frequency = if cluster.max_khz() > 0 { at.frequency } else { 0 };
         HostPlace {
             capacity: cluster.capacity,
@@ -78,14 +78,14 @@ impl Line {
     }
 }
 
-/// Returns the part of `elapsed_ns`, 0..=1024, during which the vCPU waited for a CPU that other
-/// tasks had.
+/// Returns the share of `elapsed_ns`, 0..=1024, during which the vCPU waited while other tasks used
+/// the CPU.
 pub fn pressure(waited_ns: u64, elapsed_ns: u64) -> u16 {
     let share = u128::from(waited_ns) * u128::from(SCALE) / u128::from(elapsed_ns.max(1));
     share.min(u128::from(SCALE)) as u16
 }
 
-/// Whether the guest would misjudge its CPU if its line still contained `told` and not `now`.
+/// Whether the guest would misjudge its CPU if its line still contained `told` instead of `now`.
 pub fn is_worth_telling(told: &HostPlace, now: &HostPlace) -> bool {
     let speed = |place: &HostPlace| u64::from(place.capacity) * u64::from(place.frequency);
     let (before, after) = (speed(told), speed(now));

@@ -98,8 +98,8 @@ fn only_a_directory_on_tmpfs_is_used() {
     );
     let line = refused(FileSystem::Other);
     assert!(line.starts_with("/regions: lies on no tmpfs"), "{line}");
-    // The decision about a real directory depends on the machine. `create` must follow the
-    // decision.
+    // What `check_file_system` decides about a real directory depends on the machine. `create` must
+    // decide the same.
     let real = tempfile::tempdir().unwrap();
     let found = FileSystem::of(&rustix::fs::statfs(real.path()).unwrap());
     let (made, decided) =

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads and writes a region file that the VM's user owns.
 //!
-//! The user may truncate the file, punch holes into it, or hold its lock. No access may wait for
-//! that user:
+//! The user may truncate the file, punch holes into it, or hold its lock. No access by the daemon
+//! may wait for that user:
 //!
-//! - Reads use pread(2), which takes no lock of a file on tmpfs. Other file systems are refused.
-//! - Writes use [`ForeignMemory`], because write(2) takes the lock of the file.
+//! - Reads use pread(2), which takes no lock on a tmpfs file. Other file systems are refused.
+//! - Writes use [`ForeignMemory`], because write(2) takes the lock on the file.
 //!
 //! An access can then wait only for the kernel itself, which may have to allocate memory or to read
-//! from swap. [`Pauses`] keeps the daemon away from a region whose accesses wait.
+//! from swap. After an access has waited too long, [`Pauses`] refuses accesses to the region for a
+//! while.
 
 use std::fs::File;
 use std::io;
@@ -55,10 +56,11 @@ impl RegionIo {
         Ok(RegionIo { file, memory, pauses: Pauses::default() })
     }
 
-    /// Fills `copy` from the bytes at `offset`. For the main thread.
+    /// Fills `copy` from the bytes at `offset`. This function is for the main thread.
     ///
     /// # Errors
-    /// The error of pread(2), `UnexpectedEof`, or `WouldBlock` while the region is left out.
+    /// The error of pread(2), `UnexpectedEof`, or `WouldBlock` while accesses to the region are
+    /// paused.
     pub fn read(&self, copy: &mut [u8], offset: u64) -> io::Result<()> {
         self.timed(false, || self.file.read_exact_at(copy, offset))
     }
@@ -80,10 +82,10 @@ impl RegionIo {
         self.timed(false, || read_header(&self.file))
     }
 
-    /// Writes parts, each at its offset, one after the other.
+    /// Writes the parts one after the other, each at its own offset.
     ///
     /// # Errors
-    /// As [`ForeignMemory::write`], or `WouldBlock` while the region is left out.
+    /// As [`ForeignMemory::write`], or `WouldBlock` while accesses to the region are paused.
     pub fn write(&self, parts: &[(u64, &[u8])]) -> io::Result<()> {
         self.timed(true, || self.memory.write(parts))
     }
@@ -93,7 +95,7 @@ impl RegionIo {
         self.pauses.slow()
     }
 
-    /// Time for which the region will still be left out; 0: it is not left out.
+    /// Time for which accesses to the region are still paused; 0: they are not paused.
     pub fn left_out_ns(&self) -> u64 {
         self.pauses.left_ns(now_ns())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of regions. A name becomes a file name and part of an option of QEMU.
+//! Names of regions. Each name is used as a file name, and as a part of one of QEMU's options.
 
 /// Maximum length of a name, in bytes. The limit leaves room for the temporary name of the file,
 /// which is longer.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Decides which mechanisms of the performance policy are in force on which CPU. The decision
-//! depends on the host's frequency governors and on its energy model, which may change or appear
-//! later.
+//! Decides which mechanisms of the performance policy are active on which CPU. The decision depends
+//! on the host's frequency governors and energy model. Both may change or appear later.
 
 use std::path::Path;
 
@@ -21,7 +20,7 @@ pub struct Performance {
 }
 
 impl Performance {
-    /// Reads the host below `root` (`/`) and configures the scheduler. Does nothing if the
+    /// Reads the host's files below `root` (`/`) and configures the scheduler. Does nothing if the
     /// scheduler does not run.
     pub fn look(&mut self, sensor: &Sensor, perf: &PerfSettings, root: &Path) {
         if sensor.scheduler() != State::Running {
@@ -32,7 +31,7 @@ impl Performance {
             self.tell_governors(governors::summary(&policies));
         }
         let listening = governors::listening(&policies);
-        // Placement adds up the requests of tasks, so it needs requests.
+        // Placement adds up the requests of tasks, so it works only if requests are on.
         if perf.placement && perf.requests && !listening.is_empty() && self.model.is_none() {
             self.read_model(sensor, root);
         }

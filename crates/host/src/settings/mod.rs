@@ -31,7 +31,7 @@ pub struct Settings {
     /// When paracord's own scheduler runs the host's ordinary tasks and carries out boosts
     /// (actuator ext).
     pub own_scheduler: OwnScheduler,
-    /// Maximum number of vCPUs of one user other than root that get a record. More vCPUs are left
+    /// Maximum number of records for the vCPUs of one user other than root. Further vCPUs are left
     /// to stock scheduling.
     pub vcpus_per_user: u32,
     /// The rt actuator.
@@ -60,7 +60,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// The placement of a VM's vCPUs in the configuration.
+    /// The configured placement of a VM's vCPUs.
     pub fn place<'a>(&self, who: impl Into<Who<'a>>) -> PlaceKeys {
         self.vm_rules.place(who)
     }

@@ -20,7 +20,7 @@ pub struct RtSettings {
     /// `vcpu_priority`, so that an unboost is never late.
     pub actuator_priority: u32,
     /// Period of paracord's tick, which evaluates boosted vCPUs that cause no event themselves.
-    /// This tick runs only while something is boosted. It need not be fast: a running vCPU exits at
+    /// This tick runs only while a thread is boosted. It need not be fast: a running vCPU exits at
     /// each tick of the host's kernel, and on a CPU where the kernel's tick is off (`nohz_full`),
     /// no other task waits.
     pub tick: Duration,
@@ -35,11 +35,11 @@ impl Default for RtSettings {
 /// The performance policy of paracord's scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfSettings {
-    /// Whether frequency governors get requests for what tasks need.
+    /// Whether frequency governors get requests for the performance that tasks need.
     pub requests: bool,
     /// Whether the level of a burst is carried over a sleep.
     pub carry: bool,
-    /// Whether capped tasks are charged for the time that their work takes at their cap.
+    /// Whether capped tasks are charged for the time that their work would take at their cap.
     pub charge_capped: bool,
     /// Whether requests fall only after a hold window.
     pub hold: bool,
@@ -91,8 +91,8 @@ impl PerfSettings {
 pub struct SupervisorSettings {
     /// Whether the supervisor starts the daemon again. False: it restores all threads and exits.
     pub restart: bool,
-    /// Number of restarts, without a minute of normal operation in between, before the supervisor
-    /// gives up.
+    /// Number of restarts after which the supervisor gives up. If the daemon has run for a minute,
+    /// the count starts again.
     pub restarts_max: u32,
 }
 
@@ -105,7 +105,7 @@ impl Default for SupervisorSettings {
 /// Counters for guests whose VMM does not provide any. The default limits are those of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterSettings {
-    /// Whether guests whose region offers counters are served.
+    /// Whether the daemon serves counters to guests whose region offers counters.
     pub serve: bool,
     /// Events that guests may count.
     pub events: EventSet,
@@ -124,9 +124,9 @@ impl Default for CounterSettings {
 pub enum OwnScheduler {
     /// Actuator rt or observe: never.
     Never,
-    /// Actuator auto: while paracord's scheduler keeps all features of the kernel's scheduler that
-    /// the host uses.
+    /// Actuator auto: while paracord's scheduler preserves all features of the kernel's scheduler
+    /// that the host uses.
     WhereKept,
-    /// Actuator ext: always, if the kernel accepts it.
+    /// Actuator ext: always, if the kernel accepts the scheduler.
     Always,
 }

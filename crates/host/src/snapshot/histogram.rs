@@ -10,7 +10,7 @@ pub const HISTOGRAM_BUCKETS: usize = 32;
 /// counts 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// The counts: [`HISTOGRAM_BUCKETS`] of them, or none at all.
+    /// The counts of the buckets. Either there are [`HISTOGRAM_BUCKETS`] counts, or none.
     pub buckets: Vec<u64>,
 }
 

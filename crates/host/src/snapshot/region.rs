@@ -3,25 +3,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers of announcements that a guest has made.
+/// Counts of the announcements that a guest has made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnnouncementsSnapshot {
     /// All announcements.
     pub all: u64,
-    /// Announcements that were not looked at, because they followed each other too quickly.
+    /// Announcements that were ignored, because they followed each other too quickly.
     pub ignored: u64,
     /// Announcements of addresses that are not memory of the guest, or whose page was not present.
     pub unreadable: u64,
 }
 
-/// Numbers of writes of host lines and performance domains into the guest's own memory.
+/// Counts of writes of host lines and performance domains into the guest's own memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLinesSnapshot {
     /// Lines and domains that were written.
     pub writes: u64,
     /// Writes that failed, because the page was not present or not writable.
     pub errors: u64,
-    /// Lines that were left alone, because something else had written to them.
+    /// Lines that were not written, because something else had changed them.
     pub left_alone: u64,
 }
 
@@ -36,13 +36,14 @@ pub struct RegionSnapshot {
     pub bytes: u64,
     /// ABI version of the guest's driver, `major.minor`; `None` without a driver.
     pub guest_abi: Option<String>,
-    /// Features that the guest has accepted and the host offers: `boost`, `preempt_count`, `kick`, …
+    /// Features that the guest has accepted and the host offers: `boost`, `preempt_count`, `kick`,
+    /// …
     pub features: Vec<String>,
     /// Number of accesses to the region that took too long.
     #[serde(default)]
     pub slow_accesses: u64,
-    /// For how long the daemon will still leave the region out because of such accesses; 0: the
-    /// region is not left out.
+    /// Remaining time for which the daemon pauses accesses to the region, because an access was
+    /// slow; 0: accesses are not paused.
     #[serde(default)]
     pub left_out_ns: u64,
     /// The writes into the guest's own memory; `None`: the region is a file, or nothing is written.

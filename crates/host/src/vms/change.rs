@@ -4,8 +4,8 @@
 //! The types enforce the order of the steps in a thread's life. A [`NewThread`] needs a setup
 //! before it becomes a [`SetUpThread`], and only a [`SetUpThread`] can be made ready. Only a
 //! [`GoneThread`] can be released. Only the registry creates these values, and they cannot be
-//! copied. If such a value is dropped while the thread's record is new or gone, the next scan
-//! reports the change again.
+//! copied. If such a value is dropped while the state of the thread's record is [`Life::New`] or
+//! [`Life::Gone`], the next scan reports the change again.
 
 use paracord_policy::pc_vcpu_setup;
 use paracord_sensor::Life;
@@ -18,7 +18,7 @@ use super::Vms;
 #[derive(Debug)]
 #[must_use = "a thread whose change is lost is never boosted, or its record is never released"]
 pub enum Change {
-    /// The first vCPU of this process was found. The vCPU follows as the next change.
+    /// The first vCPU of this process was found. The next change reports that vCPU.
     VmAdded(u32),
     /// A vCPU of a known VM.
     VcpuAdded {
@@ -41,7 +41,7 @@ pub enum Change {
     ConfigChanged {
         /// The process.
         pid: u32,
-        /// Whether the region of the VM was looked for again or has changed.
+        /// Whether the registry has searched for the VM's region again, or the region has changed.
         region: bool,
     },
 }
@@ -102,7 +102,7 @@ impl Vms {
         SetUpThread { index: thread.index }
     }
 
-    /// Writes the setup of a thread again. Does nothing unless the thread is ready:
+    /// Writes the setup of a thread again. Does nothing unless the thread is ready, because
     /// [`set_up`](Vms::set_up) writes the setup of a new thread.
     pub fn set_up_again(&self, index: u32, setup: pc_vcpu_setup) {
         let record = self.sensor.vcpus().get(index);
@@ -120,8 +120,8 @@ impl Vms {
         }
     }
 
-    /// Gives back the record of a thread that is gone. The sensor may use the index for a new
-    /// thread at once, so nothing may refer to the record any more.
+    /// Gives back the record of a thread that is gone. The sensor may immediately use the index for
+    /// a new thread, so nothing may refer to the record any more.
     pub fn release(&self, thread: GoneThread) {
         let index = thread.index;
         let Some(record) = self.sensor.vcpus().get(index) else { return };

@@ -18,9 +18,9 @@ enum Vmm {
 
 /// Firecracker's name for a VM that was given no name.
 const FIRECRACKER_ANONYMOUS: &str = "anonymous-instance";
-/// Cloud Hypervisor has no option for the name of a VM, so the name of its API socket is used.
-/// These socket names do not identify a VM: Kata Containers uses the first one for every VM, and
-/// the documentation of Cloud Hypervisor uses the others.
+/// Socket names that do not identify a VM. Cloud Hypervisor has no option for the name of a VM, so
+/// paracord uses the name of its API socket. Kata Containers uses the first name in this list for
+/// every VM, and the documentation of Cloud Hypervisor uses the other names.
 const SOCKET_OF_NO_NAME: [&str; 3] = ["clh-api", "cloud-hypervisor", "api"];
 
 impl Vmm {
@@ -107,7 +107,7 @@ fn name_of_socket(value: &str) -> Option<&str> {
         return Some(name);
     }
     let directory = path.parent()?.file_name()?.to_str()?;
-    // A directory that all VMs share names none of them.
+    // A directory that all VMs share does not identify a VM.
     (!["run", "tmp"].contains(&directory)).then_some(directory)
 }
 

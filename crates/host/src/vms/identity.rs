@@ -27,13 +27,13 @@ pub struct Identity {
     pub vmm: String,
     /// Effective user ID.
     pub uid: u32,
-    /// Control group of the process when it was identified. On a host with cgroup version 1, the
-    /// group of the cpu controller.
+    /// Control group of the process when the process was identified. On a host with cgroup version
+    /// 1, it is the group of the cpu controller.
     pub cgroup: Option<String>,
 }
 
 impl Identity {
-    /// The properties with which sections of the configuration are matched.
+    /// The properties by which sections of the configuration select VMs.
     pub fn who(&self) -> Who<'_> {
         Who {
             name: &self.name,
@@ -78,7 +78,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().take(NAME_MAX_CHARS).map(good).collect()
 }
 
-/// KVM's vCPU id from the name of thread `tid`. This is for kernels without BTF of KVM.
+/// KVM's vCPU id from the name of thread `tid`. Used on kernels without BTF for KVM.
 pub fn vcpu_id_of_thread(proc_root: &Path, tid: u32) -> Option<u32> {
     vcpu_id(&proc::comm(proc_root, tid).ok()?)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VMM threads that are not vCPUs: the main loop, I/O threads, workers, and vhost threads since
-//! Linux 6.4. They work for one VM only, and its guest waits for their work.
+//! Linux 6.4. Each of them works for only one VM, whose guest waits for the work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,17 +9,18 @@ use paracord_sys::proc;
 
 use crate::vms::identity::{printable, vcpu_id_of_thread};
 
-/// Maximum number of VMM threads that are not vCPUs and have a record, in one process.
+/// Maximum number of records for the VMM threads of one process that are not vCPUs.
 pub const PER_VM: usize = 16;
-/// Maximum number of such threads in all VMs of a user other than root.
+/// Maximum number of such records for all VMs of a user other than root.
 pub const PER_USER: usize = 256;
-/// Maximum number of such threads in all VMs. Three quarters of the records are for vCPUs.
+/// Maximum number of such records for all VMs. The other three quarters of all records are for
+/// vCPUs.
 pub const IN_ALL: usize = 1024;
 /// Maximum number of VMs that one search covers. The limit bounds the time of a search, however
 /// many VMs there are.
 pub const VMS_AT_ONCE: usize = 64;
-/// Maximum number of unknown threads that one search looks at. This limit, too, bounds the time of
-/// a search.
+/// Maximum number of unknown threads that one search looks at. This limit also bounds the time of a
+/// search.
 pub const LOOKS_AT_ONCE: usize = 256;
 
 /// A VMM thread that is not a vCPU.
@@ -29,18 +30,19 @@ pub struct IoThread {
     pub tid: u32,
     /// ID of its process.
     pub pid: u32,
-    /// The user against whose limit of records the thread counts.
+    /// The user whose record limit the thread counts against.
     pub uid: u32,
     /// Name of the thread when it was found.
     pub name: String,
 }
 
-/// The threads by the indices of their records, until the threads end. Some outlive their VM.
+/// Maps the index of a record to its thread. An entry stays until the thread ends. Some threads
+/// outlive their VM.
 pub type IoThreads = BTreeMap<u32, IoThread>;
 
 /// Returns the tid and the name of each thread of process `pid` for which `knows` returns false.
-/// Leaves out threads that are named like vCPUs, because such a thread will enter its guest later.
-/// Looks at no more than `looks` threads, and subtracts their number from `looks`.
+/// Skips threads that are named like vCPUs, because such a thread will enter its guest later. Looks
+/// at no more than `looks` threads, and subtracts their number from `looks`.
 pub fn find<'a>(
     proc_root: &'a Path,
     pid: u32,

@@ -27,8 +27,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Whether a thread that is gone still waits for the actuator, so that the next pass must come
-    /// soon.
+    /// Whether the next pass must come soon, because a thread that is gone can be reported only
+    /// after the actuator has handled it.
     pub fn again(&self) -> bool {
         self.again
     }
@@ -70,7 +70,7 @@ impl Vms {
         if self.refused.contains(pid) {
             return;
         }
-        // If this fails, the thread has ended in the meantime. The sensor will report its end next.
+        // If this read fails, the thread has ended in the meantime. The sensor will report its end.
         let Ok(start_ticks) = proc::thread_start_ticks(&self.proc_root, tid) else { return };
         if !self.by_pid.contains_key(&pid) {
             let Some(vm) = self.admit(pid, settings) else { return };
@@ -109,7 +109,7 @@ impl Vms {
             Ok(index) => index,
             Err(why) => {
                 self.refused.insert(pid, why);
-                // Any user who may run VMs can cause this line: limit the log.
+                // Any user who may run VMs can cause this line, so limit the log.
                 if let Some(line) = self.refused_line(settings).filter(|_| self.log.allow()) {
                     warn!("{line}");
                 }
@@ -137,8 +137,8 @@ impl Vms {
     fn retire(&mut self, vcpu: &Vcpu<'_>, told: &mut VecDeque<Change>) {
         let (pid, index) = (vcpu.tgid(), vcpu.index());
         told.push_back(Change::ThreadRemoved(GoneThread { index }));
-        // If the VM of this thread was refused, the VM may have ended, too. If it has not, it may
-        // try again.
+        // If the VM of this thread was refused, the VM may have ended as well. If the VM still
+        // runs, it may try again.
         self.refused.forget(pid);
         let is_io = self.io.remove(&index).is_some();
         let Some(vm) = self.by_pid.get_mut(&pid) else { return };

@@ -9,8 +9,8 @@ use crate::config::Override;
 use crate::settings::Settings;
 
 impl Vms {
-    /// Applies settings that were read again. They replace all overrides, and VMs that were refused
-    /// may try again. The caller must have the policy evaluate every vCPU afterwards.
+    /// Applies settings that were read again. The settings replace all overrides, and VMs that were
+    /// refused may try again. The caller must make the policy evaluate every vCPU afterwards.
     pub fn reload(&mut self, settings: &Settings) -> Vec<Change> {
         self.refused.clear();
         for vm in self.by_pid.values_mut() {
@@ -42,7 +42,7 @@ impl Vms {
     }
 
     /// `search`: whether to look again for the regions of VMs that use no region file. If the
-    /// region of a VM was refused, it is looked for in any case.
+    /// region of a VM was refused, this function looks for that region in any case.
     fn apply_all(&mut self, settings: &Settings, search: bool) -> Vec<Change> {
         let pids: Vec<u32> = self.by_pid.keys().copied().collect();
         let mut changes = Vec::new();

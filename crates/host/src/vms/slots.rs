@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Assigns the sensor's records of VMs.
 //!
-//! Any user who may open /dev/kvm can start many VMs with one vCPU each. The number of records per
-//! user is therefore limited, as it is for the records of vCPUs.
+//! Any user who may open /dev/kvm can start many VMs with one vCPU each. The number of VM records
+//! per user is therefore limited, as is the number of vCPU records per user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,16 @@ use paracord_policy::{PC_VCPUS_MAX, PC_VMS_MAX};
 /// Why a VM has no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The user of the VM has as many records as a user may have.
+    /// The user of the VM already has as many records as a user may have.
     OfUser,
     /// No record is left.
     Full,
 }
 
-/// Maximum number of records of VMs that a user other than root may take: a quarter of all, or the
-/// same fraction that `vcpus_per_user` is of the records of vCPUs, whichever is more. On a host
-/// where one user, such as libvirt's, runs all VMs, the administrator raises `vcpus_per_user`.
+/// Maximum number of VM records that a user other than root may take. The user may take a quarter
+/// of all VM records. If `vcpus_per_user` is more than a quarter of all vCPU records, the user may
+/// take the same fraction of all VM records instead. On a host where one user, such as libvirt's,
+/// runs all VMs, the administrator raises `vcpus_per_user`.
 pub fn per_user(vcpus_per_user: u32) -> u32 {
     (vcpus_per_user / (PC_VCPUS_MAX / PC_VMS_MAX)).max(PC_VMS_MAX / 4)
 }
@@ -61,7 +62,7 @@ impl RefusedVms {
         self.0.insert(pid, why);
     }
 
-    /// Forgets a VM of which a vCPU has ended: perhaps the VM has ended too.
+    /// Forgets a VM after one of its vCPUs has ended, because the VM may have ended as well.
     pub fn forget(&mut self, pid: u32) {
         self.0.remove(&pid);
     }
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!((0..300).filter(|_| start(1000).is_ok()).count(), 256);
         assert_eq!(start(1000), Err(Refused::OfUser));
         assert_eq!(start(1001), Ok(256));
-        // The limit per user does not apply to root, but the total number of records does.
+        // The limit per user does not apply to root, but the limit on all records does.
         assert_eq!((0..2000).filter(|_| start(0).is_ok()).count(), 1024 - 257);
         assert_eq!((start(0), start(1002)), (Err(Refused::Full), Err(Refused::Full)));
     }

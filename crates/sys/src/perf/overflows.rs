@@ -25,7 +25,7 @@ const SET_OWNER: libc::c_int = 15;
 /// `_IOW('$', 8, __u32)`.
 const IOC_SET_BPF: u32 = 0x4004_2408;
 
-/// What is notified of overflows.
+/// The receiver of notifications about overflows.
 #[derive(Clone, Debug)]
 pub enum Listener {
     /// This thread gets SIGIO.

@@ -28,8 +28,8 @@ pub struct CgroupMounts {
 }
 
 impl CgroupMounts {
-    /// Reads the mount table of this process. The mount points in it are taken to be below `root`
-    /// (`/`).
+    /// Reads the mount table of this process. The mount points in the table are interpreted
+    /// relative to `root` (`/`).
     ///
     /// # Errors
     /// [`ProcError`].
@@ -44,8 +44,8 @@ impl CgroupMounts {
                 Kind::Other => continue,
             };
             let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
-            // Skips a mount of only a part of a hierarchy, in which groups have other paths, and a
-            // mount that another mount hides.
+            // Skips a mount of only a part of a hierarchy, because groups have other paths in it.
+            // Also skips a mount that another mount hides.
             if slot.is_none() && mount.is_whole && point.join("cgroup.procs").exists() {
                 *slot = Some(point);
             }
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(found.cpu, Some(root.join(directories[1])));
     }
 
-    /// Neither a mount of a part of a hierarchy, as in a container, nor a mount that another mount
-    /// hides is used. In the former, groups have other paths.
+    /// A mount of a part of a hierarchy, as in a container, is not used, because groups have other
+    /// paths in it. A mount that another mount hides is not used either.
     #[test]
     fn a_part_of_a_hierarchy_and_one_that_is_hidden_are_none() {
         let table = "32 23 0:28 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\

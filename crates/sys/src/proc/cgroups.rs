@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The control groups of a thread, of both versions.
+//! The control groups of a thread (version 1 and version 2).
 
 use std::path::{Component, Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Whether the hierarchy is that of version 2.
+    /// Whether this is the hierarchy of version 2.
     pub fn is_unified(&self) -> bool {
         self.controllers.is_empty()
     }

@@ -58,7 +58,7 @@ pub fn cpuset(root: &Path, cgroups: &Path, tid: u32) -> Result<Option<Cpuset>, P
     Ok(found)
 }
 
-/// The cpuset of the group, or of the nearest group above it that has the controller.
+/// The cpuset of the group, or of its nearest ancestor that has the controller.
 fn nearest(directory: &Path, group: &Path, file: &str) -> Option<Cpuset> {
     group.ancestors().find_map(|group| {
         let text = read_text(&directory.join(group).join(file), STATUS_LIMIT_BYTES).ok()?;

@@ -49,7 +49,7 @@ pub enum ProcError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What was expected.
+        /// What is wrong with the content.
         what: &'static str,
         /// The actual content.
         value: String,

@@ -46,7 +46,7 @@ pub fn threads(root: &Path, pid: u32) -> Result<impl Iterator<Item = u32> + use<
 
 fn read_start_ticks(path: &Path) -> Result<u64, ProcError> {
     let text = read_text(path, STATUS_LIMIT_BYTES)?;
-    // Field 2 is the name in parentheses, which may contain spaces and parentheses.
+    // Field 2 is the name in parentheses. The name itself may contain spaces and parentheses.
     let bad = |value: &str| ProcError::content(path, 1, "no start time in field 22", value);
     let (_, rest) = text.rsplit_once(')').ok_or_else(|| bad(&text))?;
     let value = rest.split_ascii_whitespace().nth(START_TIME_FIELD - 3).unwrap_or("");

@@ -14,10 +14,10 @@ use crate::clock::NS_PER_US;
 const FILE_LIMIT_BYTES: u64 = 64;
 /// Longest `cpu.stat` that is read. It has about 20 lines.
 const STAT_LIMIT_BYTES: u64 = 4096;
-/// Deepest group whose ancestors are read. A thread in a deeper group counts as a thread with a
-/// quota.
+/// Maximum depth of a group whose limits are read. A thread in a deeper group counts as a thread
+/// with a quota.
 ///
-/// A user who owns a subtree of groups may give each thread a chain of groups of its own, and the
+/// A user who owns a subtree of groups may give each thread its own chain of nested groups, and the
 /// daemon reads the files of all these groups each second: 1024 vCPUs (`vcpus_per_user`), with 16
 /// groups each, and with up to three files in each group of version 2, make 49152 files. libvirt's
 /// vCPUs have depth 4. The vCPUs of a VM that runs in a container of a pod have a depth of about
@@ -54,8 +54,8 @@ pub struct CpuLimit {
 }
 
 impl CpuLimit {
-    /// Running time of all threads of the group and of the groups below it, in ns. The time only
-    /// grows.
+    /// Running time of all threads of the group and of its descendants, in ns. The time never
+    /// decreases.
     ///
     /// # Errors
     /// [`ProcError`]: the group is gone, or its files do not show the time (a hierarchy of version
@@ -105,7 +105,7 @@ pub struct QuotaReader<'a> {
     read: BTreeMap<PathBuf, Vec<Limit>>,
 }
 
-/// The version of control groups, which decides how a quota is written.
+/// The version of control groups, which determines the format of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V1,
@@ -124,8 +124,8 @@ impl<'a> QuotaReader<'a> {
         self.lacks_mount || !self.mounts.any
     }
 
-    /// The limits of thread `tid`: those of its control group and of all groups above it, the
-    /// nearest group first.
+    /// The limits of thread `tid`: those of its control group and of all ancestors of this group,
+    /// the nearest group first.
     ///
     /// There are no limits on a host where no control groups are mounted at all. If a hierarchy of
     /// version 1 has the controller `cpu`, the hierarchy of version 2 has no quotas.
@@ -335,8 +335,8 @@ mod tests {
         assert_eq!(tree.quota(7).as_deref(), Some("CPU quota 30000 of 50000 us in /web"));
     }
 
-    /// The group itself or any group above it may have `cpu.idle`, with either version. If a group
-    /// has both limits, the quota comes first.
+    /// The group itself or any of its ancestors may have `cpu.idle`, with either version. If a
+    /// group has both limits, the quota comes first.
     #[test]
     fn a_group_that_runs_when_nothing_else_wants_to_is_limited_too() {
         let tree = Tree::new();
@@ -418,7 +418,8 @@ mod tests {
         assert!(tree.limits(7).unwrap()[0].usage_ns().is_err());
     }
 
-    /// A thread whose groups cannot be read does not count as one without a quota.
+    /// If the groups of a thread cannot be read, that is an error: the thread must not count as a
+    /// thread without a quota.
     #[test]
     fn what_cannot_be_looked_at_is_an_error_that_names_it() {
         let tree = Tree::new();

@@ -58,8 +58,8 @@ impl CpuFiles {
         number(&self.cpu(cpu).join("cpu_capacity"))
     }
 
-    /// The capacity of a CPU, 1..=[`CAPACITY_MAX`]. A CPU without a readable capacity has the
-    /// largest one.
+    /// The capacity of a CPU, 1..=[`CAPACITY_MAX`]. A CPU without a readable capacity counts as one
+    /// of the largest CPUs.
     pub fn capacity_or_full(&self, cpu: u32) -> u16 {
         let shown = self.capacity(cpu).ok().flatten().map(u16::try_from);
         shown.and_then(Result::ok).unwrap_or(CAPACITY_MAX).clamp(1, CAPACITY_MAX)
@@ -78,7 +78,7 @@ impl CpuFiles {
         Policy::at(self.cpu(cpu).join("cpufreq"))
     }
 
-    /// All cpufreq policies, by the N of their directories' names `policyN`. Empty without a
+    /// All cpufreq policies, by the number N in their directory's name, `policyN`. Empty without a
     /// cpufreq driver.
     pub fn policies(&self) -> BTreeMap<u32, Policy> {
         let directory = self.0.join("cpufreq");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{SysfsError, number, numbers, text};
 use crate::affinity::CpuMask;
 
-/// Longer than any number of kHz.
+/// Size of a buffer that is large enough for any number of kHz.
 const NUMBER_BYTES: usize = 32;
 
 /// The directory of a policy. Each method reads one file at the time of the call. A policy whose
@@ -106,7 +106,7 @@ impl CurrentFrequency {
     }
 }
 
-/// The CPUs that a file lists, separated by spaces. CPUs that no mask can hold are left out.
+/// The CPUs that a file lists, separated by spaces. CPUs that do not fit into a mask are ignored.
 fn cpus(path: &Path) -> Result<CpuMask, SysfsError> {
     Ok(numbers::<u32>(path)?.into_iter().collect())
 }

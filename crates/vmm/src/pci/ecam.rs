@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::PciBus;
 use crate::bus::Device;
 
-/// Size of one function's part.
+/// Size of one function's part of the window.
 const FUNCTION_BYTES: u64 = 4096;
 /// Size of the window for one bus, which has 32 devices with 8 functions each.
 pub const ECAM_BYTES: u64 = 256 * FUNCTION_BYTES;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! The bus as two ports (PCI Local Bus 3.0, 3.2.2.3.2). The first port takes the address: bit 31
-//! enables it, and the other bits select bus, device, function and register. The second port is the
-//! data, and the low two bits of the port's number select the byte.
+//! enables it, and the other bits select bus, device, function and register. The second port
+//! transfers the data, and the low two bits of its number select the byte.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ const ADDRESS_BITS: u32 = 0x80ff_fffc;
 /// The two ports.
 pub struct Mechanism1 {
     bus: Arc<PciBus>,
-    /// Guests take a lock around the pair of accesses. A guest that does not may read another
+    /// Guests take a lock around the pair of accesses. A guest that takes no lock may read a wrong
     /// register of its own devices.
     address: AtomicU32,
 }
@@ -29,7 +29,7 @@ impl Mechanism1 {
         Mechanism1 { bus, address: AtomicU32::new(0) }
     }
 
-    /// The function and the register to which the address and an offset into the ports refer.
+    /// The function and the register that the stored address and an offset into the ports select.
     fn target(&self, offset: u64) -> Option<(u32, u64)> {
         let byte = offset.checked_sub(ADDRESS_BYTES).filter(|byte| *byte < 4)?;
         let address = self.address.load(Ordering::Relaxed);

@@ -29,7 +29,7 @@ impl Window {
         self.start.store(start.unwrap_or(NOWHERE), Ordering::Relaxed);
     }
 
-    /// The offset in the BAR of an address; `None` if the address is outside.
+    /// The offset of an address in the BAR; `None` if the address is outside the BAR.
     pub fn find(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start.load(Ordering::Relaxed))?;
         (offset < self.bytes).then_some(offset)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps boosts in force when paracord's scheduler comes or goes: no boost is lost.
+//! Hands active boosts over when paracord's scheduler is loaded or unloaded, so that no boost is
+//! lost.
 
 use std::sync::atomic::Ordering;
 
@@ -19,10 +20,10 @@ fn level_now(entry: &Entry) -> Level {
 }
 
 impl Actuator {
-    /// Turns the boosts in force into boosts by the scheduler, which must be in force, and has all
-    /// later boosts take effect in the scheduler. The scheduler follows the requests of guests
-    /// itself, so vCPU threads get their own clamps back. Calls `changed` with each index whose
-    /// boost has ended.
+    /// Turns the active real-time boosts into boosts by the scheduler. All later boosts also take
+    /// effect in the scheduler. The scheduler must be active. Because the scheduler itself follows
+    /// the performance requests of guests, vCPU threads get their own clamps back. Calls `changed`
+    /// with each index whose boost has ended.
     pub fn scheduler_came(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(true, Ordering::Relaxed);
         for index in 0..ENTRIES {
@@ -59,9 +60,9 @@ impl Actuator {
         self.count_requests();
     }
 
-    /// Turns the boosts in force into real-time boosts, because the scheduler is gone or about to
-    /// go, and has all later boosts take effect in the actuator. Calls `changed` with each index
-    /// whose boost has ended.
+    /// Turns the active boosts into real-time boosts. All later boosts take effect in the actuator.
+    /// To be called when the scheduler has been unloaded or is about to be unloaded. Calls
+    /// `changed` with each index whose boost has ended.
     pub fn scheduler_gone(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         self.stats.in_scheduler.store(false, Ordering::Relaxed);
         for index in 0..ENTRIES {

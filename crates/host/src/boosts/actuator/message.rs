@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The messages to the actuator, and the records that it reads.
+//! The messages that the actuator receives, and the part of the sensor's records that it reads.
 
 use crate::boosts::thread::{Level, Process, Thread};
 
@@ -12,8 +12,9 @@ pub enum Action {
     Unboost,
     /// Forget the thread, which has ended.
     Gone,
-    /// End the boost of the thread, restore its attributes, and forget the thread: it has called
-    /// execve(2), and is no vCPU any more. The message contains the thread's ID since then.
+    /// End the boost of the thread, restore its attributes, and forget the thread. The thread has
+    /// called execve(2), so it is no longer a vCPU. The message contains the ID that the thread has
+    /// after that call.
     Exec,
 }
 
@@ -32,15 +33,15 @@ pub struct Message {
 
 /// The part of the sensor's records that the actuator reads.
 pub trait VcpuTable {
-    /// The thread of vCPU `index`, if its record is ready (`PC_VCPU_READY`). Such a thread has not
-    /// reached its exit, so its tid cannot name another thread, unless it is calling execve(2) at
-    /// this moment ([`Action::Exec`]).
+    /// The thread of vCPU `index`, if the record of the vCPU is ready (`PC_VCPU_READY`). Such a
+    /// thread has not exited yet, so its tid names no other thread. The exception is a thread that
+    /// is calling execve(2) at this moment ([`Action::Exec`]).
     fn live_thread(&self, index: u32) -> Option<Thread>;
 
     /// The process of a live thread.
     fn process(&self, index: u32) -> Process;
 
-    /// Whether the thread must not be boosted, for example because a control group above it has a
-    /// CPU limit that a real-time thread would escape.
+    /// Whether the thread must not be boosted, for example because a real-time thread would bypass
+    /// a CPU limit of the control groups above it.
     fn is_refused(&self, index: u32) -> bool;
 }

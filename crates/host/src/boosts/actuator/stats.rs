@@ -18,7 +18,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Name of the actuator whose boosts have this effect.
+    /// Name of the actuator whose boosts take effect in this way.
     pub fn name(self) -> &'static str {
         match self {
             Effect::Realtime => "rt",
@@ -80,7 +80,7 @@ impl ActuatorStats {
         }
     }
 
-    /// Counts a boost of vCPU `index` that has just come into force.
+    /// Counts a boost of vCPU `index` that has just become active.
     pub(super) fn began(&self, index: u32) {
         self.boosted_now.fetch_add(1, Ordering::Relaxed);
         self.boosts_of[index as usize].fetch_add(1, Ordering::Relaxed);
@@ -127,7 +127,7 @@ impl ActuatorStats {
         self.boosts_of[index as usize].load(Ordering::Relaxed)
     }
 
-    /// Whether a boost of vCPU `index` is in force now.
+    /// Whether a boost of vCPU `index` is active now.
     pub fn is_actuated(&self, index: u32) -> bool {
         self.actuated[index as usize].load(Ordering::Acquire) != 0
     }

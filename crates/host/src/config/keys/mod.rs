@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! All configuration keys: name, range and meaning of each, and how it is read and written.
+//! All configuration keys: the name, range and meaning of each key, and how its value is read and
+//! written.
 
-/// Describes a key whose value is an integer, a percentage or a switch that is stored in one field.
+/// Describes a key whose value is stored in one field, and is an integer, a percentage or a switch.
 macro_rules! plain {
     ($name:literal, $kind:expr, $variant:ident, $as:expr, $($field:ident).+, $doc:literal) => {
         Key {
@@ -34,11 +35,11 @@ pub(super) use vm::{PIN_CGROUP, PIN_UID, PIN_UUID, PIN_VMM};
 
 /// One key of a section. A `T` stores the values of the section.
 pub struct Key<T: 'static> {
-    /// Name within its section, with its unit.
+    /// Name of the key within its section, including the unit.
     pub name: &'static str,
     /// The values that the key accepts.
     pub kind: Kind,
-    /// Meaning of the key, one sentence.
+    /// Meaning of the key.
     pub doc: &'static str,
     /// Reads the current value.
     pub get: fn(&T) -> Value,

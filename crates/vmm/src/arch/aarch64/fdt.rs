@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The flattened device tree that describes the machine (Devicetree Specification 0.4, and the bindings in
-//! Documentation/devicetree/bindings of Linux, named at each node).
+//! The flattened device tree that describes the machine (Devicetree Specification 0.4, and the
+//! bindings in Documentation/devicetree/bindings of Linux, which are named at each node).
 
 use paracord_devices::virt_cpufreq::fdt::Node;
 use vm_fdt::{FdtWriter, FdtWriterResult};
@@ -141,9 +141,9 @@ fn highest_khz(plan: &VcpuPlan) -> Option<u32> {
     plan.frequencies_khz.last().copied()
 }
 
-/// The value of the property for a capacity. Once a cpufreq driver has reported the CPU's highest
-/// frequency, Linux multiplies the value by this frequency, relative to the highest frequency of
-/// all CPUs (`topology_normalize_cpu_scale()`).
+/// The value of the property `capacity-dmips-mhz` for a capacity. Once a cpufreq driver has
+/// reported the CPU's highest frequency, Linux multiplies the value by this frequency, relative to
+/// the highest frequency of all CPUs (`topology_normalize_cpu_scale()`).
 fn per_mhz(capacity: u32, highest_khz: Option<u32>, fastest_khz: Option<u32>) -> u32 {
     let (Some(highest), Some(fastest)) = (highest_khz, fastest_khz) else { return capacity };
     let value = u64::from(capacity) * u64::from(fastest);

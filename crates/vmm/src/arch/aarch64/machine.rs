@@ -28,7 +28,7 @@ use crate::pci::ecam::{ECAM_BYTES, Ecam};
 use crate::serial::SERIAL_BYTES;
 use crate::stop::Stop;
 
-/// Kernel and device tree begin at a multiple of this, which is also the largest size of the tree.
+/// Kernel and device tree begin at a multiple of this, which is also the maximum size of the tree.
 const ALIGNMENT_BYTES: u64 = 2 << 20;
 /// PSTATE as the boot protocol requires it: exceptions masked, EL1 with its own stack.
 const PSTATE_BOOT: u64 = 0x3c5;
@@ -105,7 +105,7 @@ pub fn boot(
     Ok(Interrupts(gic, its))
 }
 
-/// Gives all vCPUs PSCI. All vCPUs except the first wait until the guest turns them on.
+/// Enables PSCI for all vCPUs. All vCPUs except the first wait until the guest turns them on.
 fn reset(vm: &VmFd, vcpus: &[VcpuFd]) -> Result<(), Error> {
     let mut target = kvm_vcpu_init::default();
     vm.get_preferred_target(&mut target).map_err(error::kvm("report the type of its CPUs"))?;
@@ -174,7 +174,7 @@ fn mpidr(vcpu: &VcpuFd) -> Result<u64, Error> {
     Ok(u64::from_le_bytes(value))
 }
 
-/// Loads the Image. Returns its entry, and the address of the first byte behind the Image and its
+/// Loads the Image. Returns its entry, and the address of the first byte after the Image and its
 /// zeroed data.
 fn load_kernel(config: &Config, ram: &Ram) -> Result<(u64, u64), Error> {
     let path = &config.kernel;

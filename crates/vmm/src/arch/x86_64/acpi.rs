@@ -53,7 +53,7 @@ fn checksum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte))
 }
 
-/// A table: its body behind the header that all tables except the root pointer have (5.2.6).
+/// A table: the header that all tables except the root pointer have (5.2.6), and the body.
 fn table(signature: [u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
     let mut table = signature.to_vec();
     table.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());

@@ -96,7 +96,7 @@ pub fn memory_window(window: Range<u32>) -> Vec<u8> {
 }
 
 /// An opcode, then a length (PkgLength, 20.2.4) that counts itself and the contents, then the
-/// contents. Together less than 4 KiB.
+/// contents. The whole term must be shorter than 4 KiB.
 fn with_length(opcode: &[u8], contents: &[u8]) -> Vec<u8> {
     let mut term = opcode.to_vec();
     let length = contents.len() + 1;

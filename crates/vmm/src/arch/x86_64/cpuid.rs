@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
 //! CPUID of each vCPU. It reports what KVM supports, the vCPU's own APIC ID, and a topology with
-//! one package, of which each vCPU is a core.
+//! one package, in which each vCPU is a core.
 
 use kvm_bindings::{CpuId, kvm_cpuid_entry2};
 

@@ -115,7 +115,7 @@ fn zero_page(
 ) -> Result<(), Error> {
     let mut page = boot_params { hdr: header, acpi_rsdp_addr: rsdp, ..boot_params::default() };
     page.hdr.type_of_loader = LOADER_UNKNOWN;
-    // In the machine's memory map, all of these are below 4 GiB.
+    // In the machine's memory map, all addresses that are stored here are below 4 GiB.
     page.hdr.cmd_line_ptr = layout::CMDLINE as u32;
     if let Some((start, end)) = initramfs {
         page.hdr.ramdisk_image = start as u32;

@@ -58,7 +58,7 @@ pub const KVM_TSS: usize = 0xfffb_d000;
 /// Serial ports.
 pub const SERIAL: [SerialPlace; 2] =
     [SerialPlace { base: 0x3f8, gsi: 4 }, SerialPlace { base: 0x2f8, gsi: 3 }];
-/// Keyboard controller: the data port, and three ports above it the command port.
+/// Keyboard controller: the data port. The command port is four ports above it.
 pub const KEYBOARD: u64 = 0x60;
 /// The ACPI registers of power.rs.
 pub const POWER: u16 = 0x600;
