@@ -308,7 +308,10 @@ int main(int argc, char **argv)
 	last_ns = monotonic_ns();
 	end_tasks();
 	if (shared->failed) {
-		fprintf(stderr, "pc_play: a task ended that should not\n");
+		int status = shared->failed, is_signal = WIFSIGNALED(status);
+
+		fprintf(stderr, "pc_play: a task ended by mistake (%s %d)\n", is_signal ? "signal" : "exit code",
+			is_signal ? WTERMSIG(status) : WEXITSTATUS(status));
 		return 1;
 	}
 	print_tally(last_ns - first_ns);

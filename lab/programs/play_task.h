@@ -32,7 +32,8 @@ struct slot {
 };
 
 struct shared {
-	atomic_int stop, failed;
+	atomic_int stop;
+	atomic_int failed;				/* wait status of a task that ended by mistake; 0: none */
 	atomic_int born;				/* tasks so far */
 	atomic_int ready;				/* of those from the beginning, who stand at the gate */
 	uint64_t start_ns;
@@ -128,7 +129,7 @@ static int reap(int options)
 		}
 		/* Others than this program end them by mistake only. */
 		if (!shared->stop && (!WIFEXITED(status) || WEXITSTATUS(status)))
-			shared->failed = 1;
+			shared->failed = status;
 	}
 	return !pid;
 }
