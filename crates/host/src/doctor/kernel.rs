@@ -8,8 +8,14 @@ use super::files::{Presence, Tree};
 /// timers).
 const KERNEL_MIN: (u32, u32) = (5, 15);
 
-/// Tracepoints that the sensor attaches to.
-const TRACEPOINTS: [&str; 2] = ["kvm_exit", "kvm_entry"];
+/// KVM's tracepoints that the check looks for. The sensor attaches to `kvm_exit`.
+/// The tracepoints of KVM that the sensor uses. Without the tracepoints other than kvm_exit, guests
+/// without a device cannot announce their memory.
+const TRACEPOINTS: &[&str] = if cfg!(target_arch = "aarch64") {
+    &["kvm_exit", "kvm_hvc_arm64"]
+} else {
+    &["kvm_exit", "kvm_msr", "kvm_hypercall"]
+};
 
 fn parse_version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
@@ -86,7 +92,7 @@ pub fn kvm_tracepoints(t: &Tree) -> Check {
         );
     }
     let absent: Vec<&str> =
-        TRACEPOINTS.into_iter().filter(|tp| !t.exists(format!("{events}/kvm/{tp}"))).collect();
+        TRACEPOINTS.iter().copied().filter(|tp| !t.exists(format!("{events}/kvm/{tp}"))).collect();
     if absent.is_empty() {
         return Check::ok(name, TRACEPOINTS.join(" "));
     }

@@ -36,7 +36,9 @@ impl Fixture {
             ("sys/module/kvm/x", ""),
             ("sys/module/kvm_amd/x", ""),
             ("sys/kernel/tracing/events/kvm/kvm_exit/id", "1"),
-            ("sys/kernel/tracing/events/kvm/kvm_entry/id", "2"),
+            ("sys/kernel/tracing/events/kvm/kvm_msr/id", "2"),
+            ("sys/kernel/tracing/events/kvm/kvm_hypercall/id", "3"),
+            ("sys/kernel/tracing/events/kvm/kvm_hvc_arm64/id", "4"),
             ("sys/kernel/security/lockdown", "[none] integrity confidentiality\n"),
             ("sys/kernel/sched_ext/state", "disabled\n"),
             ("sys/devices/system/cpu/cpu0/topology/core_id", "0\n"),
@@ -133,7 +135,7 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     }
     host.remove("sys/kernel/debug/sched/ext_server");
     assert!(ext_keeps(&host).contains("no ext_server"), "{}", ext_keeps(&host));
-    // Without debugfs, the release decides.
+    // Without debugfs, the kernel release decides.
     host.remove("sys/kernel/debug/sched/fair_server");
     for (release, lacks) in [("6.18.3-amd64", true), ("7.3.4+deb13-amd64", false)] {
         host.put("proc/sys/kernel/osrelease", release);
@@ -143,8 +145,8 @@ fn what_a_host_would_lose_with_ext_is_named_if_it_uses_it() {
     assert_eq!(ext_keeps(&host), "no sched_ext, nothing to lose");
 }
 
-/// These features are checked every five seconds, but the kernel's long list of symbols is read
-/// again only when other CPUs are online.
+/// The features that the host uses are checked every five seconds. But the kernel's long list of
+/// symbols is read again only when the set of online CPUs has changed.
 #[test]
 fn names_of_the_kernel_are_read_anew_where_cpus_come_or_go() {
     let host = Fixture::good("symbols");
@@ -189,7 +191,7 @@ fn a_vm_with_a_cpu_quota_is_named() {
     host.put("proc/42/stat", "42 (x y) S 1 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 5 0 777 1000 99");
     host.put("proc/42/task/42/cgroup", "0::/box\n");
     host.put("proc/42/task/43/cgroup", "0::/box/vcpu0\n");
-    // procfs also finds a thread by its own ID in place of the process ID.
+    // In a path below /proc, the ID of any thread can take the place of the process ID.
     host.put("proc/43/task/43/cgroup", "0::/box/vcpu0\n");
     host.put("proc/42/fd/x", "");
     host.put("sys/fs/cgroup/cgroup.procs", "");
@@ -214,7 +216,7 @@ fn a_vm_with_a_cpu_quota_is_named() {
     );
     assert!(found.remedy.contains("vcpu_budget_pct"), "{found:?}");
     host.put("sys/fs/cgroup/box/cpu.idle", "0\n");
-    // Actuator rt does not boost a VM whose limits cannot be read either.
+    // Actuator rt also does not boost a VM whose limits cannot be read.
     host.put("proc/43/task/43/cgroup", "0::/../elsewhere\n");
     let found = check(&host);
     assert!(
