@@ -51,9 +51,9 @@ fn vcpu_labels(vm: &VmSnapshot, v: &VcpuSnapshot) -> Labels {
     labels
 }
 
-/// Sum and buckets of a histogram, with the upper bounds in seconds. The encoder makes the buckets
-/// cumulative. The sensor does not record the sum, so it is computed from the upper bounds of the
-/// buckets and is itself an upper bound.
+/// Returns the sum of a histogram in seconds, and its buckets as pairs of upper bound (in seconds)
+/// and count. The encoder makes the counts cumulative. The sensor does not record the sum. The sum
+/// is computed from the upper bounds of the buckets, so it is itself an upper bound.
 fn buckets(h: &Histogram) -> (f64, Vec<(f64, u64)>) {
     let mut ends: Vec<(f64, u64)> = h
         .buckets
@@ -75,8 +75,16 @@ fn add(to: &mut Histogram, h: &Histogram) {
 
 impl Collector for Families {
     fn encode(&self, mut e: DescriptorEncoder) -> fmt::Result {
+        self.encode_host(&mut e)?;
+        self.encode_vms(&mut e)?;
+        self.encode_wakeups(&mut e)?;
+        self.encode_vcpus(&mut e)
+    }
+}
+
+impl Families {
+    fn encode_host(&self, e: &mut DescriptorEncoder) -> fmt::Result {
         let s = &self.0;
-        let vcpus = || s.vms.iter().flat_map(|vm| vm.vcpus.iter().map(move |v| (vm, v)));
         e.encode_descriptor(INFO, "Version of the daemon", None, MetricType::Info)?
             .encode_info(&[("version", s.version.as_str())])?;
         for (name, help, value) in HOST_GAUGES {
@@ -87,16 +95,19 @@ impl Collector for Families {
                 .encode_counter::<NoLabelSet, _, f64>(&value(s), None)?;
         }
         let (sum, ends) = buckets(&s.actuator.actuation_latency);
-        let help = "From the decision to the finished system call";
+        let help = "Time from the decision to the end of the system call";
         e.encode_descriptor(ACTUATION, help, None, MetricType::Histogram)?
-            .encode_histogram::<NoLabelSet>(
-                sum,
-                s.actuator.actuation_latency.count(),
-                &ends,
-                None,
-            )?;
+            .encode_histogram::<NoLabelSet>(sum, s.actuator.actuation_latency.count(), &ends, None)
+    }
 
-        let mut info = e.encode_descriptor(VM_INFO, "The VM", None, MetricType::Info)?;
+    fn encode_vms(&self, e: &mut DescriptorEncoder) -> fmt::Result {
+        let s = &self.0;
+        let mut info = e.encode_descriptor(
+            VM_INFO,
+            "VMM, region and guest ABI of the VM",
+            None,
+            MetricType::Info,
+        )?;
         for vm in &s.vms {
             let region = vm.region.as_ref();
             let mut labels = vm_labels(vm);
@@ -128,7 +139,11 @@ impl Collector for Families {
                     .encode_counter::<NoLabelSet, _, f64>(&value(pmu), None)?;
             }
         }
-        self.encode_wakeups(&mut e)?;
+        Ok(())
+    }
+
+    fn encode_vcpus(&self, e: &mut DescriptorEncoder) -> fmt::Result {
+        let vcpus = || self.0.vms.iter().flat_map(|vm| vm.vcpus.iter().map(move |v| (vm, v)));
         for (name, help, value) in VCPU_GAUGES {
             let mut family = e.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (vm, v) in vcpus() {
@@ -143,7 +158,7 @@ impl Collector for Families {
                     .encode_counter::<NoLabelSet, _, f64>(&value(v), None)?;
             }
         }
-        let help = "Boosts; one with two reasons counts in both";
+        let help = "Boosts by reason; a boost with two reasons counts for both";
         let mut family = e.encode_descriptor(BOOSTS, help, None, MetricType::Counter)?;
         for (vm, v) in vcpus() {
             for r in Reason::ALL {
@@ -156,13 +171,11 @@ impl Collector for Families {
         }
         Ok(())
     }
-}
 
-impl Families {
-    /// Encodes the wakeup latencies. Each histogram covers all vCPUs of a VM together: 66 buckets
-    /// per vCPU would be too many series.
+    /// Encodes the wakeup latencies. Each histogram covers all vCPUs of a VM together, because 66
+    /// buckets per vCPU would be too many series.
     fn encode_wakeups(&self, e: &mut DescriptorEncoder) -> fmt::Result {
-        let help = "From wakeup to running, all vCPUs of the VM";
+        let help = "Time from wakeup to running, for all vCPUs of the VM";
         let mut family = e.encode_descriptor(WAKEUP, help, None, MetricType::Histogram)?;
         for vm in &self.0.vms {
             for boosted in [false, true] {
@@ -202,8 +215,9 @@ pub fn encode(snapshot: Snapshot) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
-/// Formats a snapshot in Prometheus' text format, for node_exporter. In this format, a counter is
-/// declared under the name of its samples, and there is no end mark.
+/// Formats a snapshot in Prometheus' text format, for node_exporter. In this format, the `# HELP`
+/// and `# TYPE` lines of a counter contain the name of its samples (with `_total`), and there is no
+/// end mark (`# EOF`).
 ///
 /// # Errors
 /// As for [`encode`].
