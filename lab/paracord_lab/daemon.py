@@ -29,7 +29,7 @@ UNLIMITED_GRANT_US = 10_000_000
 UNLIMITED_VM_PCT = 409_600
 
 # An emulated vCPU needs 10 to 20 times as long for a wakeup as a real one. A timer of 1 ms alone
-# keeps it running for two thirds of the time. Therefore these settings make the grant of a wakeup
+# keeps it running for about half of the time. Therefore these settings make the grant of a wakeup
 # longer, and the budgets of wakeups, of real-time tasks and of the VMM's other threads larger. A
 # guest that behaves well then stays within its budgets, as on real CPUs. The limits against a guest
 # that spins are unchanged (the budgets of IRQ and CRITICAL, and the penalty). A native host uses

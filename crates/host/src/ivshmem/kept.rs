@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the vectors of a running VM again. They outlive the daemon, because KVM uses them and QEMU
-//! holds their file descriptors. A note records the ids that these eventfds have in
-//! /proc/PID/fdinfo. With these ids, the next daemon finds the descriptors in QEMU, and copies them
-//! with pidfd_getfd(2).
+//! Finds the vectors of a running VM again after the daemon has died. Vectors are eventfds that
+//! outlive the daemon, because KVM uses them and QEMU holds their file descriptors. A note (a file)
+//! records the ids that these eventfds have in /proc/PID/fdinfo. With these ids, the next daemon
+//! finds the descriptors in QEMU, and copies them with pidfd_getfd(2).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,20 +17,22 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::vectors::Vectors;
 use crate::vms::identity::Identity;
 
-/// Longest note that is read. A note contains a VM's identity and the ids of its vectors.
+/// Maximum number of bytes that are read from a note. A note contains a VM's identity and the ids
+/// of its vectors.
 const NOTE_BYTES: u64 = 16 << 10;
-/// What /proc/PID/fd shows for an eventfd.
+/// Target of the symbolic link in /proc/PID/fd for an eventfd.
 const EVENTFD: &str = "anon_inode:[eventfd]";
-/// Longest text about an eventfd that is read.
+/// Maximum number of bytes that are read from the fdinfo of an eventfd.
 const FDINFO_BYTES: u64 = 4 << 10;
-/// Number of descriptors of a process that are looked at. The user of the VM can open as many as the
-/// limit of the process permits, and QEMU opens the vectors early.
+/// Maximum number of descriptors of a process that are examined. The user of the VM can open as
+/// many descriptors as the limit of the process permits. But QEMU opens the vectors early, so they
+/// are among the first descriptors.
 const FDS_MAX: usize = 4096;
 
 /// Writes a note about the vectors of a VM to `path`.
 ///
 /// # Errors
-/// If the file cannot be written, or the kernel does not number eventfds.
+/// If the file cannot be written, or if the kernel does not number eventfds.
 pub fn keep(path: &Path, proc_root: &Path, vm: &Identity, vectors: &Vectors) -> io::Result<()> {
     let own = std::process::id();
     let mut note = format!("{} {}\n", vm.pid, vm.start_ticks);
@@ -45,8 +47,8 @@ pub fn keep(path: &Path, proc_root: &Path, vm: &Identity, vectors: &Vectors) -> 
     fs::rename(new, path)
 }
 
-/// Copies the vectors that are noted at `path`, if they belong to this VM. A note of another VM is
-/// removed.
+/// Copies the vectors that the note at `path` lists, if they belong to this VM. Removes a note
+/// about another VM.
 pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     let mut note = String::new();
     File::open(path).ok()?.take(NOTE_BYTES).read_to_string(&mut note).ok()?;
@@ -57,7 +59,7 @@ pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     }
     let pid = Pid::from_raw(vm.pid.try_into().ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Check this after the open: the pidfd then belongs to this VM.
+    // Check the start time after pidfd_open(2), so that the pidfd certainly belongs to this VM.
     if proc::start_ticks(proc_root, vm.pid).ok() != Some(vm.start_ticks) {
         return None;
     }
@@ -72,7 +74,8 @@ pub fn find(path: &Path, proc_root: &Path, vm: &Identity) -> Option<Vectors> {
     lines.map(vector).collect::<Option<Vec<OwnedFd>>>().map(Vectors)
 }
 
-/// The id of eventfd `fd` of process `pid`. What the kernel says of other files may be very long.
+/// The id of eventfd `fd` of process `pid`. Refuses descriptors of other files, because the fdinfo
+/// of such a descriptor may be very long.
 fn number_of(proc_root: &Path, pid: u32, fd: i32) -> io::Result<u32> {
     if fs::read_link(proc_root.join(format!("{pid}/fd/{fd}")))? != Path::new(EVENTFD) {
         return Err(io::Error::other("not an eventfd"));
@@ -86,7 +89,7 @@ fn number_of(proc_root: &Path, pid: u32, fd: i32) -> io::Result<u32> {
 }
 
 /// The descriptors of the eventfds of process `pid`, by id. At most [`FDS_MAX`] descriptors are
-/// looked at.
+/// examined.
 fn numbers(proc_root: &Path, pid: u32) -> io::Result<BTreeMap<u32, RawFd>> {
     let mut numbers = BTreeMap::new();
     for entry in fs::read_dir(proc_root.join(format!("{pid}/fdinfo")))?.flatten().take(FDS_MAX) {
@@ -133,8 +136,8 @@ mod tests {
     fn vectors_that_the_vm_has_closed_are_not_found() {
         let (dir, proc_root) = (tempfile::tempdir().unwrap(), Path::new("/proc"));
         let note = dir.path().join(".web");
-        // Use another process: in this one, the eventfds of other tests soon get the ids of closed
-        // eventfds.
+        // Use another process, because in this process, eventfds of other tests soon reuse the ids
+        // of closed eventfds.
         let mut process = Command::new("sleep").arg("60").spawn().unwrap();
         let vm = vm(process.id(), proc::start_ticks(proc_root, process.id()).unwrap());
         keep(&note, proc_root, &vm, &Vectors::new(3).unwrap()).unwrap();
@@ -144,7 +147,8 @@ mod tests {
         process.wait().unwrap();
     }
 
-    /// The kernel lists all watches of an inotify descriptor in its fdinfo.
+    /// The fdinfo of other files can be long. For example, the fdinfo of an inotify descriptor
+    /// lists all its watches.
     #[test]
     fn only_eventfds_are_read() {
         let (own, proc_root) = (std::process::id(), Path::new("/proc"));
@@ -153,6 +157,20 @@ mod tests {
         assert_eq!(error.to_string(), "not an eventfd");
         let vectors = Vectors::new(1).unwrap();
         number_of(proc_root, own, vectors.0[0].as_raw_fd()).unwrap();
+    }
+
+    /// A VMM can open hundreds of thousands of descriptors.
+    #[test]
+    fn only_so_many_descriptors_are_examined() {
+        let root = tempfile::tempdir().unwrap();
+        let (links, infos) = (root.path().join("42/fd"), root.path().join("42/fdinfo"));
+        fs::create_dir_all(&links).unwrap();
+        fs::create_dir_all(&infos).unwrap();
+        for fd in 0..FDS_MAX + 10 {
+            std::os::unix::fs::symlink(EVENTFD, links.join(fd.to_string())).unwrap();
+            fs::write(infos.join(fd.to_string()), format!("eventfd-id: {fd}\n")).unwrap();
+        }
+        assert_eq!(numbers(root.path(), 42).unwrap().len(), FDS_MAX);
     }
 
     #[test]
