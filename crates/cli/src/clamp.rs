@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use paracord_host::control::Request;
-use paracord_host::scheduler::clamps::{Clamp, ClampReport, ClampTarget};
+use paracord_host::scheduler::clamp_order::{Clamp, ClampReport, ClampTarget};
 
 use crate::args::Target;
 use crate::control::ask;
@@ -23,21 +23,22 @@ pub struct ClampArgs {
 /// The commands about clamps.
 #[derive(Debug, Subcommand)]
 pub enum ClampCommand {
-    /// Set the least and the most performance that threads may ask for; a bound that is not given
-    /// is removed
+    /// Set the minimum and the maximum of the performance that threads request; a bound that is not
+    /// given is removed
     Set {
         #[command(flatten)]
         whose: Whose,
-        /// Least performance while runnable; 1024 is the largest CPU at its highest frequency
+        /// Minimum performance while a thread is runnable; 1024 is the largest CPU at its highest
+        /// frequency
         #[arg(long, value_name = "0..1024", value_parser = clamp_value(), required_unless_present = "max")]
         min: Option<u32>,
-        /// Most performance, on the same scale
+        /// Maximum performance, on the same scale
         #[arg(long, value_name = "0..1024", value_parser = clamp_value())]
         max: Option<u32>,
         #[command(flatten)]
         target: Target,
     },
-    /// Show the clamps that are set, and the clamps in force
+    /// Show the clamps that are set, and the clamps that are effective
     Get {
         #[command(flatten)]
         whose: Whose,

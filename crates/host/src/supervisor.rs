@@ -104,9 +104,9 @@ pub fn run(
     result
 }
 
-/// Gives the supervisor a real-time priority above boosted vCPUs. Boosted vCPUs can take every CPU
-/// when nothing ends their boosts any more, and the supervisor must run even then. Children of the
-/// supervisor start with normal scheduling.
+/// Gives the supervisor a real-time priority above boosted vCPUs. If the daemon no longer ends
+/// boosts, boosted vCPUs can take every CPU. The supervisor must be able to run even then. Children
+/// of the supervisor start with normal scheduling.
 fn outrank_vcpus(priority: u32) {
     if let Err(error) = sched::become_realtime(priority) {
         warn!("supervisor without real-time priority, a recovery may be late: {error}");
@@ -114,7 +114,7 @@ fn outrank_vcpus(priority: u32) {
     lock_memory();
 }
 
-/// Locks the memory of this process: a page fault must not delay code that ends boosts.
+/// Locks the memory of this process, because a page fault must not delay code that ends boosts.
 pub(crate) fn lock_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
@@ -219,10 +219,10 @@ impl Supervisor<'_> {
 
     /// Runs the daemon until it has ended.
     ///
-    /// On a busy host, it may take seconds until the kernel has ended a daemon that was killed: its
-    /// ordinary threads need CPU time to end, and boosted vCPUs may leave them little. But only the
-    /// daemon's real-time thread boosts, and its end takes little time. So boosts end when this thread
-    /// has ended.
+    /// On a busy host, it may take seconds until a killed daemon has ended: its ordinary threads
+    /// need CPU time to end, and boosted vCPUs may leave them little. But only the daemon's
+    /// real-time thread starts boosts, and that thread ends quickly. So the supervisor ends the
+    /// boosts as soon as the real-time thread has ended.
     fn run_once(&self, command: &impl Fn() -> Command) -> Result<ExitStatus, SupervisorError> {
         let lock = self.run_dir.share_lock().map_err(system("duplicating the lock"))?;
         let mut child = command().stdin(lock).spawn().map_err(system("starting the daemon"))?;
@@ -258,8 +258,8 @@ impl Supervisor<'_> {
             let left = STOP_PATIENCE.saturating_sub(start.elapsed());
             if self.wait(&[Some(pidfd)], Some(left)) == Event::Ended {
                 let status = child.wait().map_err(system("waiting for the daemon"))?;
-                // The daemon was told to end. Death by a signal or a panic counts as success, so
-                // that the daemon is not started again. Any other exit status is returned as it is.
+                // The daemon was told to end. If it died by a signal or a panic, return success, so
+                // that it is not started again. Return any other exit status unchanged.
                 let kept = status.code().is_some_and(|code| code != PANIC_EXIT);
                 return Ok(if kept { status } else { ExitStatus::default() });
             }
@@ -274,13 +274,14 @@ impl Supervisor<'_> {
                 return Ok(ExitStatus::default());
             }
         }
-        // The daemon hangs in the kernel and never returns to its own code. So the threads that it
-        // changed can be restored although the daemon is not gone yet.
+        // The daemon hangs in the kernel and never returns to its own code. So the supervisor can
+        // restore the threads that the daemon changed, although the daemon is not gone yet.
         warn!("the daemon is killed and does not die, going on without it");
         Ok(ExitStatus::default())
     }
 
-    /// Waits for a signal, or for the end of one of `others`: the daemon, and its real-time thread.
+    /// Waits for a signal, or until one of `others` ends. `others` are the daemon and its real-time
+    /// thread.
     fn wait(&self, others: &[Option<&OwnedFd>], timeout: Option<Duration>) -> Event {
         let timeout = timeout
             .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
@@ -318,89 +319,5 @@ enum Event {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::path::PathBuf;
-
-    use super::*;
-
-    /// Body of a daemon that records each start, and ends by itself from the second start on.
-    const BEGIN: &str = "echo >>$STARTS; [ $(wc -l <$STARTS) -gt 1 ] && exit 0";
-    const UNTIL_TOLD: &str = "while :; do sleep 0.02; done";
-
-    struct Run {
-        /// How often the daemon was started.
-        starts: usize,
-        result: Result<(), SupervisorError>,
-    }
-
-    fn starts(file: &PathBuf) -> usize {
-        std::fs::read_to_string(file).map_or(0, |text| text.lines().count())
-    }
-
-    /// Lets a supervisor watch a shell that runs `body`. If `ends`, the supervisor is told to end
-    /// once the shell has created the file `$READY`.
-    fn watch(body: &str, ends: bool) -> Run {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, proc_root) = (dir.path().join("run"), Path::new("/proc"));
-        let (ready, starts_file) = (dir.path().join("ready"), dir.path().join("starts"));
-        let settings = Settings { run_dir: path.clone(), ..Settings::default() };
-        let run_dir = RunDir::lock(&path).unwrap();
-        let journal = keep_journals(&path, proc_root).unwrap();
-        let (end, mut tell_end) = UnixStream::pair().unwrap();
-        let (reload, _tell_reload) = UnixStream::pair().unwrap();
-        end.set_nonblocking(true).unwrap();
-        reload.set_nonblocking(true).unwrap();
-        let signals = Signals { end, reload };
-        let supervisor = Supervisor {
-            settings: &settings,
-            proc_root,
-            run_dir,
-            journal,
-            placements: None,
-            signals,
-        };
-        let command = || {
-            let mut command = Command::new("sh");
-            command.args(["-c", body]).env("STARTS", &starts_file).env("READY", &ready);
-            command
-        };
-        let result = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while ends && !ready.exists() {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                if ends {
-                    tell_end.write_all(b"x").unwrap();
-                }
-            });
-            supervisor.watch(&command)
-        });
-        Run { starts: starts(&starts_file), result }
-    }
-
-    #[test]
-    fn a_daemon_that_panics_by_itself_is_started_again() {
-        let run = watch(&format!("{BEGIN}; exit {PANIC_EXIT}"), false);
-        assert!(run.result.is_ok() && run.starts == 2, "{} {:?}", run.starts, run.result);
-    }
-
-    #[test]
-    fn a_daemon_that_panics_while_it_is_told_to_end_is_not() {
-        let body = format!("trap 'exit {PANIC_EXIT}' TERM; {BEGIN}; : >$READY; {UNTIL_TOLD}");
-        let run = watch(&body, true);
-        assert!(run.result.is_ok() && run.starts == 1, "{} {:?}", run.starts, run.result);
-        // A daemon that dies of a signal while it is told to end is not started again either.
-        let body = format!("trap 'kill -9 $$' TERM; {BEGIN}; : >$READY; {UNTIL_TOLD}");
-        let run = watch(&body, true);
-        assert!(run.result.is_ok() && run.starts == 1, "{} {:?}", run.starts, run.result);
-    }
-
-    #[test]
-    fn an_error_while_a_daemon_is_told_to_end_is_reported() {
-        let body = format!("trap 'exit 3' TERM; {BEGIN}; : >$READY; {UNTIL_TOLD}");
-        let run = watch(&body, true);
-        assert!(matches!(run.result, Err(SupervisorError::Daemon(3))), "{:?}", run.result);
-        assert_eq!(run.starts, 1);
-    }
-}
+#[path = "supervisor_tests.rs"]
+mod tests;

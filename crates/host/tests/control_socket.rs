@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests the control socket with good, wrong and hostile clients. The test takes the place of the
-//! daemon.
+//! Tests the control socket with correct, faulty and hostile clients. The test takes the place of
+//! the daemon.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use paracord_host::command_error::CommandError;
 use paracord_host::control::{Access, Client, ClientError, ErrorCode, Request, Server, Stop};
 use paracord_host::handle::{Message, channel};
 use paracord_host::place::{PlaceMode, PlaceReport};
-use paracord_host::scheduler::clamps::ClampTarget;
+use paracord_host::scheduler::clamp_order::ClampTarget;
 use paracord_host::settings::Mode;
 use paracord_host::snapshot::{Snapshot, VmSnapshot};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -164,7 +164,7 @@ fn the_socket_is_closed_to_others_by_its_mode() {
 fn garbage_is_refused_and_the_connection_goes_on() {
     let served = Served::start("garbage", own());
     let mut stream = UnixStream::connect(&served.socket).unwrap();
-    // Several lines at once: each is answered, in order.
+    // Several lines in one write: the server answers each line, in order.
     stream
         .write_all(
             b"hello\n\n{\"command\":\"fly\"}\n\xff\xfe\n{\"command\":\"mode\",\"mode\":\"on\"}\n",
@@ -206,8 +206,8 @@ fn clients_that_do_not_read_hold_nobody_up() {
     for _ in 0..5 {
         served.client().ask(&Request::Status {}).unwrap();
     }
-    // A server that waited for a lazy client would wait for a minute (IDLE_MAX). The limit is high,
-    // because a busy machine is slow too.
+    // A server that waited for a lazy client would wait for a minute (IDLE_MAX). The limit in this
+    // test is high, because a busy machine is also slow.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     drop(lazy);
 }
@@ -265,8 +265,8 @@ fn ask_as(uid: u32, gid: u32, groups: &[u32], socket: &Path) -> Result<(), Clien
 #[test]
 fn strangers_are_refused_even_when_the_mode_lets_them_connect() {
     if !geteuid().is_root() {
-        // Without root the test cannot change credentials: have the server refuse this user
-        // instead.
+        // Without root, the test cannot change credentials. Instead, it makes the server refuse the
+        // user who runs the test.
         let served = Served::start("stranger", Access { user: STRANGER, group: None });
         let result = served.client().ask(&Request::Status {});
         assert_eq!(code(result), ErrorCode::Denied);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The process at the other end of a unix socket: its ID and its supplementary groups.
+//! The process at the other end of a unix socket: its ID, its supplementary groups, and whether it
+//! has read what it was sent.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -45,6 +46,20 @@ pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
         }
         groups.resize(needed, 0);
     }
+}
+
+/// Whether the kernel still keeps bytes, or file descriptors, that were sent on the unix socket and
+/// that the peer has not read (`SIOCOUTQ`). They are dropped when the peer ends.
+///
+/// # Errors
+/// The error of ioctl(2).
+pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open for the whole call, because it is borrowed from `socket`.
+    // TIOCOUTQ, which is the same number as SIOCOUTQ, stores an int into `bytes`, a live local.
+    let rc =
+        unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) };
+    if rc == 0 { Ok(bytes != 0) } else { Err(io::Error::last_os_error()) }
 }
 
 /// ID of the process that was the peer of the unix socket when it called connect(2) or listen(2)

@@ -2,8 +2,8 @@
 //! Access to the control socket: for root, the daemon's own user, and members of one group.
 //!
 //! The mode of the socket (0660 with that group, 0600 without a group) keeps other users from
-//! connecting. The credentials of the peer are checked as well, so that a changed mode does not
-//! give access.
+//! connecting. The server also checks the credentials of the peer, so a changed mode does not give
+//! access.
 
 use std::os::fd::AsFd;
 
@@ -11,7 +11,7 @@ use paracord_sys::accounts::{AccountError, group_id};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
-use crate::scheduler::clamps::ClampTarget;
+use crate::scheduler::clamp_order::ClampTarget;
 
 /// Users and the group that may use the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,17 +28,17 @@ impl Access {
         Access { user: geteuid().as_raw(), group: None }
     }
 
-    /// Access for root, for the user of this process, and for the group called `group`, if it
-    /// exists. With an empty name, no group has access.
+    /// Access for root, for the user of this process, and for the group called `group`, if that
+    /// group exists. With an empty name, no group has access.
     ///
     /// # Errors
-    /// If it cannot be found out whether the group exists.
+    /// If it cannot be determined whether the group exists.
     pub fn new(group: &str) -> Result<Access, AccountError> {
         let group = if group.is_empty() { None } else { group_id(group)? };
         Ok(Access { group, ..Access::own() })
     }
 
-    /// Whether user `uid` of the socket may set the clamps of `target`. Members of the group may
+    /// Whether a client with user ID `uid` may set the clamps of `target`. Members of the group may
     /// clamp only VMs, because a thread may belong to any user.
     pub fn may_clamp(&self, uid: u32, target: &ClampTarget) -> bool {
         uid == 0 || uid == self.user || matches!(target, ClampTarget::Vm(_))

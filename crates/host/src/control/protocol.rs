@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::place::PlaceMode;
-use crate::scheduler::clamps::ClampTarget;
+use crate::scheduler::clamp_order::ClampTarget;
 use crate::settings::Mode;
 
 /// Version of the protocol. It increases when the meaning of a request or field changes, but not
@@ -30,7 +30,7 @@ pub enum Request {
     Reload {},
     /// Changes the global mode until the next reload.
     Mode {
-        /// New upper bound for all VMs.
+        /// New global mode: an upper bound on the mode of every VM.
         mode: Mode,
     },
     /// Sets the clamps of a thread, a process, a control group or a VM.
@@ -44,20 +44,21 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<u32>,
     },
-    /// Returns the clamps of a target: a list of one
-    /// [`ClampReport`](crate::scheduler::clamps::ClampReport).
+    /// Returns the clamps of a target: a list with one
+    /// [`ClampReport`](crate::scheduler::clamp_order::ClampReport).
     ClampGet {
         /// The target of the clamps.
         target: ClampTarget,
     },
-    /// Returns a [`ClampReport`](crate::scheduler::clamps::ClampReport) for each target whose
+    /// Returns a [`ClampReport`](crate::scheduler::clamp_order::ClampReport) for each target whose
     /// clamps were set.
     ClampList {},
     /// Places vCPUs of one running VM. Returns a [`PlaceReport`](crate::place::PlaceReport).
     VmPlace {
         /// Name, uuid or pid of the VM.
         vm: String,
-        /// Like `place` in `[vm."NAME"]`. vCPUs that are not named stay where they are.
+        /// Like `place` in `[vm."NAME"]`. The placement of vCPUs that it does not name stays the
+        /// same.
         place: String,
         /// Whether threads are bound to CPUs. `affinity` if absent.
         #[serde(default)]
@@ -68,8 +69,8 @@ pub enum Request {
         /// Name, uuid or pid of the VM.
         vm: String,
     },
-    /// Restores the CPUs that the vCPUs of a VM could run on before they were placed. Returns a
-    /// [`PlaceReport`](crate::place::PlaceReport).
+    /// Ends the placement of a VM's vCPUs: each vCPU may again run on the CPUs on which it could
+    /// run before. Returns a [`PlaceReport`](crate::place::PlaceReport).
     VmPlaceClear {
         /// Name, uuid or pid of the VM.
         vm: String,
@@ -82,10 +83,10 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The line is not a request of this version.
+    /// The line is not a valid request of this protocol version.
     BadRequest,
     /// The peer may not use the socket, because it is neither root, nor the daemon's user, nor a
-    /// member of the control group; or it may not make this request.
+    /// member of the control group. Or the peer may use the socket, but may not make this request.
     Denied,
     /// There are too many clients.
     Busy,
@@ -105,7 +106,7 @@ pub struct Response {
     /// Result of a request that succeeded. `null` if there is nothing to report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<serde_json::Value>,
-    /// Set when the request failed.
+    /// The failure, if the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }

@@ -17,7 +17,7 @@ use crate::control::Request;
 use crate::handle::Message;
 use crate::observe::{Parts, snapshot};
 use crate::place::{PlaceOrder, PlaceReport, Placement};
-use crate::scheduler::clamps::{Clamp, ClampOrder, ClampReport};
+use crate::scheduler::clamp_order::{Clamp, ClampOrder, ClampReport};
 use crate::settings::{Mode, Settings};
 use crate::snapshot::{SNAPSHOT_SCHEMA, Snapshot};
 
@@ -75,7 +75,7 @@ impl Daemon {
     }
 
     /// Answers a message. Returns false if the daemon must end. It is not an error if the requester
-    /// has gone.
+    /// is gone.
     pub(super) fn answer(&mut self, message: Message, surroundings: &mut Surroundings) -> bool {
         match message {
             Message::Snapshot(answer) => drop(answer.send(Box::new(self.snapshot()))),
@@ -183,12 +183,12 @@ impl Daemon {
     }
 }
 
-/// Converts a result to JSON. This cannot fail for the types of the results.
+/// Converts a result to JSON. This cannot fail for the types of results in this file.
 fn json(result: impl Serialize) -> Value {
     serde_json::to_value(result).unwrap_or_default()
 }
 
-/// Parses all overrides, or returns the error of the first wrong one.
+/// Parses all overrides, or returns the error for the first invalid one.
 fn overrides(set: &BTreeMap<String, String>) -> Result<Vec<Override>, CommandError> {
     let checked = set.iter().map(|(key, value)| parse_override(key, value));
     checked.collect::<Result<_, _>>().map_err(|e| CommandError::Invalid(e.to_string()))

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use paracord_abi::RegionLayout;
+use paracord_sys::peer::has_unread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -26,15 +27,21 @@ use crate::regions::region_io::read_header;
 
 /// Maximum number of sockets. Each takes up a file descriptor.
 const REGIONS_MAX: usize = 1024;
-/// Pause after each connection, so that a client that reconnects in a loop is served at most once
-/// in this time.
+/// Pause after each connection and each batch of changes in the region directory. So a client that
+/// reconnects in a loop is served at most once in this time.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Number of reads that take the events of a change. What is left wakes the thread again.
+/// Maximum number of reads from the inotify descriptor after one wakeup. If events are left, they
+/// wake the thread again.
 const DRAIN_MAX: usize = 16;
+/// Maximum number of descriptors in unread messages to the clients of one user. A client whose
+/// descriptors would exceed this number is not served, unless the user has no unread messages. The
+/// kernel keeps these descriptors open, and counts them against its limit for the daemon's user
+/// (`too_many_unix_fds()`), which is usually 1024.
+const UNREAD_MAX: usize = 2 * (1 + Vectors::MAX as usize);
 /// Longest time until the server notices that a directory was recreated or has become usable.
 const RENEW_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
-/// The VMs that are connected, by the names of their regions.
+/// The connected VMs, by the names of their regions.
 #[derive(Debug, Default)]
 pub struct Connected(Mutex<BTreeMap<String, Client>>);
 
@@ -48,8 +55,8 @@ struct Client {
 }
 
 impl Connected {
-    /// The vectors of the VM that was sent exactly this region, and not an earlier or later one
-    /// with the same name.
+    /// The vectors of the VM to which the server has sent exactly this region, and not an earlier
+    /// or later region with the same name.
     pub fn vectors(&self, name: &str, region: FileIdentity) -> Option<Arc<Vectors>> {
         let connected = self.lock();
         let client = connected.get(name).filter(|client| client.region == region)?;
@@ -66,7 +73,14 @@ struct Socket {
     owner: u32,
 }
 
-/// The two directories that are served now. Each may be removed and recreated.
+/// A client that may not have read everything that it was sent.
+struct Unread {
+    owner: u32,
+    stream: UnixStream,
+    descriptors: usize,
+}
+
+/// The two directories that are served now. Either directory may be removed and recreated.
 struct Watched {
     directory: FileIdentity,
     region_dir: FileIdentity,
@@ -83,6 +97,7 @@ pub struct Server {
     /// Why the directories cannot be watched, as last logged.
     unwatched: Option<String>,
     sockets: BTreeMap<String, Socket>,
+    unread: Vec<Unread>,
     log: LogLimit,
 }
 
@@ -104,6 +119,7 @@ impl Server {
             watched: None,
             unwatched: None,
             sockets: BTreeMap::new(),
+            unread: Vec::new(),
             log: LogLimit::default(),
         };
         server.renew();
@@ -151,7 +167,8 @@ impl Server {
                 match ready {
                     Ready::Stop => return,
                     Ready::Changes => {
-                        // The owner of a region can cause changes without end.
+                        // Limit the reads, because the owner of a region can cause an endless
+                        // stream of changes.
                         let changes = self.watched.as_ref().map(|watched| &watched.changes);
                         let read = |fd| rustix::io::read(fd, &mut [0; 4096]).is_ok();
                         for _ in 0..DRAIN_MAX {
@@ -188,8 +205,8 @@ impl Server {
         if let Some(watched) = &self.watched {
             fds.push((PollFd::new(&watched.changes, PollFlags::IN), Ready::Changes));
         }
-        // Handle first the clients that are gone: the next client of the same region may be waiting
-        // already.
+        // First handle the clients that are gone, because the next client of the same region may
+        // already be waiting.
         for (region, stream) in &clients {
             fds.push((PollFd::new(stream, PollFlags::IN), Ready::Client(region.clone())));
         }
@@ -240,7 +257,7 @@ impl Server {
 
     fn listen(&self, name: &str, region: &fs::Metadata) -> io::Result<Socket> {
         let path = self.directory.join(name);
-        // Remove the socket that a killed daemon has left.
+        // Remove the socket that a killed daemon may have left behind.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
@@ -258,24 +275,28 @@ impl Server {
             let owner = socket.owner;
             return Err(io::Error::other(format!("user {user} asks, it belongs to user {owner}")));
         }
-        let memory = self.open(region)?;
+        let memory = open(&self.region_dir.join(region))?;
         let meta = memory.metadata()?;
         check_owner(&meta, socket)?;
         let header = read_header(&memory)?;
         let layout = RegionLayout::check(&header, meta.len()).map_err(io::Error::other)?;
         let vectors = Arc::new(Vectors::new(layout.slot_count)?);
+        let (owner, descriptors) = (socket.owner, 1 + vectors.0.len());
+        self.unread.retain(|client| has_unread(&client.stream).unwrap_or(false));
+        let of_owner = self.unread.iter().filter(|client| client.owner == owner);
+        let unread: usize = of_owner.map(|client| client.descriptors).sum();
+        if unread != 0 && unread + descriptors > UNREAD_MAX {
+            return Err(io::Error::other(format!(
+                "clients of user {owner} have not read {unread} descriptors that they were sent"
+            )));
+        }
+        self.unread.push(Unread { owner, stream: stream.try_clone()?, descriptors });
         protocol::welcome(&stream, &memory, &vectors)?;
         debug!(region, pid = peer.pid.as_raw_nonzero().get(), "a VM has its vectors");
         self.connected
             .lock()
             .insert(region.to_owned(), Client { region: FileIdentity::of(&meta), stream, vectors });
         Ok(())
-    }
-
-    fn open(&self, region: &str) -> io::Result<File> {
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let path = self.region_dir.join(region);
-        OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
     }
 
     fn warn(&mut self, line: &str) {
@@ -285,9 +306,13 @@ impl Server {
     }
 }
 
-/// Checks that a client of `socket` may get this region: the region must belong to the user to whom
-/// it belonged when the socket was made. Another user's region may exist under the same name by
-/// now.
+fn open(region: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(region)
+}
+
+/// Checks that a client of `socket` may get this region. The region must have the same owner as
+/// when the socket was created. By now, a region of another user may exist under the same name.
 fn check_owner(region: &fs::Metadata, socket: &Socket) -> io::Result<()> {
     if region.is_file() && region.uid() == socket.owner {
         return Ok(());
@@ -302,11 +327,12 @@ fn identity_of(path: &Path) -> io::Result<FileIdentity> {
 fn watch(directory: &Path, region_dir: &Path) -> io::Result<Watched> {
     prepare_region_directory(region_dir).map_err(io::Error::other)?;
     prepare_directory(directory).map_err(io::Error::other)?;
-    // A process that lists a directory can delay its changes: for others, names stay usable.
+    // Other users may look up names in the directory but may not list it, because a process that
+    // lists a directory can delay changes to the directory.
     fs::set_permissions(directory, fs::Permissions::from_mode(0o711))?;
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let is_of = (identity_of(directory)?, identity_of(region_dir)?);
-    // Changes of attributes are watched too, because a region that gets another owner gets another
+    // Also watch changes of attributes, because a region that gets another owner gets another
     // socket.
     let events =
         WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ATTRIB;

@@ -54,8 +54,8 @@ fn sockets_follow_regions_and_vectors_their_clients() {
     fs::write(regions.join("old"), "no region").unwrap();
     let refused = UnixStream::connect(sockets.join("old")).unwrap();
     await_that("closed without a word", || rustix::io::read(&refused, &mut [0; 8]) == Ok(0));
-    // Remove both directories, as a new mount of the file system does. For a moment, the server
-    // cannot create one of them again.
+    // Remove both directories, as happens when the file system is mounted again. For a while, a
+    // file with the same name keeps the server from recreating one of them.
     await_that("a file is in the way", || {
         let _ = fs::remove_dir_all(&sockets);
         fs::write(&sockets, "in the way").is_ok()
@@ -72,8 +72,8 @@ fn sockets_follow_regions_and_vectors_their_clients() {
     thread.join().unwrap();
 }
 
-/// A server of one region whose socket belongs to another user, as if that user had owned the
-/// region when the socket was made.
+/// A server with one region. The region's socket belongs to another user, as if that user had owned
+/// the region when the socket was made.
 fn server_of_another_user(dir: &Path) -> Server {
     let regions = dir.join("regions");
     fs::create_dir(&regions).unwrap();
@@ -145,4 +145,30 @@ fn a_region_in_a_directory_that_was_made_anew_gets_another_socket() {
         fs::create_dir(&regions).unwrap();
         make(&regions, "web");
     }));
+}
+
+/// The kernel keeps a sent descriptor open until the receiver reads it, even if the sender closes
+/// its end.
+#[test]
+fn clients_that_read_nothing_get_a_few_regions_and_no_more() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let regions = dir.path().join("regions");
+    fs::create_dir(&regions).unwrap();
+    make(&regions, "web");
+    make(&regions, "db");
+    let mut server = Server::new(&dir.path().join("ivshmem"), &regions, Arc::default());
+    let mut connect = |region: &str| {
+        let client = UnixStream::connect(dir.path().join("ivshmem").join(region)).unwrap();
+        server.accept(region).map(|()| client).map_err(|error| error.to_string())
+    };
+    // A client of a region with two vCPUs is sent three descriptors.
+    let both = ["web", "db"].into_iter().cycle().take(UNREAD_MAX / 3);
+    let mut clients: Vec<_> = both.map(|region| connect(region).unwrap()).collect();
+    assert!(connect("web").unwrap_err().contains("have not read 513 descriptors"));
+    // One client ends, and another one reads: each of these events makes room for one more client.
+    clients.pop();
+    (0..5).for_each(|_| drop(receive(&clients[0])));
+    let more: Vec<_> = (0..2).map(|_| connect("db").unwrap()).collect();
+    assert!(connect("web").is_err());
+    drop(more);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Clamps of threads, control groups and VMs: how much performance they may request
+//! Clamps limit how much performance threads, control groups and VMs may request
 //! (`paracord clamp`).
 //!
 //! These are paracord's own clamps. The kernel's frequency governor uses the largest clamp of a
@@ -9,99 +9,16 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use paracord_policy::{PC_CAPACITY, pc_clamp};
 use paracord_sensor::{ClampOf, Clamps as Found, Error as SensorError, Sensor};
 use paracord_sys::proc;
-use serde::{Deserialize, Serialize};
 
 use crate::command_error::CommandError;
+use crate::scheduler::clamp_order::{Clamp, ClampOrder, ClampReport, ClampTarget};
 use crate::vms::Vms;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
-
-/// Bounds of the performance that may be requested, 0..=1024. 1024 is the largest CPU at its
-/// highest frequency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clamp {
-    /// Smallest request while the thread is runnable.
-    pub min: u32,
-    /// Largest request.
-    pub max: u32,
-}
-
-impl Clamp {
-    /// The clamps of a target for which none were set.
-    pub const NONE: Clamp = Clamp { min: 0, max: PC_CAPACITY };
-
-    /// Checks the bounds.
-    ///
-    /// # Errors
-    /// One line that names the mistake.
-    pub fn check(self) -> Result<Clamp, CommandError> {
-        let Clamp { min, max } = self;
-        let wrong = match (min, max) {
-            (_, max) if max > PC_CAPACITY => {
-                format!("max {max} is not allowed: 0 to {PC_CAPACITY}")
-            }
-            (min, max) if min > max => format!("min {min} is above max {max}"),
-            _ => return Ok(self),
-        };
-        Err(CommandError::Invalid(wrong))
-    }
-}
-
-impl From<pc_clamp> for Clamp {
-    fn from(c: pc_clamp) -> Clamp {
-        Clamp { min: c.min, max: c.max }
-    }
-}
-
-impl From<Clamp> for pc_clamp {
-    fn from(c: Clamp) -> pc_clamp {
-        pc_clamp { min: c.min, max: c.max }
-    }
-}
-
-/// The target of clamps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClampTarget {
-    /// One thread, by its thread ID.
-    Task(u32),
-    /// All threads of a process. Threads that it starts later inherit the clamps of the thread that
-    /// starts them.
-    Process(u32),
-    /// A control group: bounds for everything in it.
-    Cgroup(PathBuf),
-    /// All vCPUs of a VM, including later ones. The VM is given by name, uuid or process ID.
-    Vm(String),
-}
-
-/// The answer to an order or a query about clamps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClampReport {
-    /// The target.
-    pub target: ClampTarget,
-    /// The clamps as they were set.
-    pub own: Clamp,
-    /// The clamps in force, within the clamps of the groups above. For a thread, they are as of
-    /// when the thread was last enqueued. If the target has several threads, they are those of the
-    /// first thread.
-    pub effective: Clamp,
-}
-
-/// An order or a query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClampOrder {
-    /// Set clamps.
-    Set(ClampTarget, Clamp),
-    /// Report clamps.
-    Get(ClampTarget),
-    /// Report all clamps that were set and whose target still exists.
-    List,
-}
 
 /// The clamps that were set since the daemon started. Used by the daemon's main thread.
 #[derive(Debug, Default)]
@@ -115,6 +32,9 @@ struct Set {
     target: ClampTarget,
     clamp: Clamp,
     members: Members,
+    /// If the target is a VM, the user of this VM. Another user can give a VM the same name later,
+    /// and that VM must not get these clamps.
+    user: Option<u32>,
 }
 
 /// The threads or groups that a target stands for now. The number beside a thread is the start time
@@ -156,7 +76,8 @@ impl Clamps {
                 let report = apply(sensor, &target, &members, Some(clamp))?;
                 self.set.retain(|other| other.target != target);
                 if clamp != Clamp::NONE {
-                    self.set.push(Set { target, clamp, members });
+                    let user = user_of(&target, vms);
+                    self.set.push(Set { target, clamp, members, user });
                 }
                 Ok(vec![report])
             }
@@ -165,11 +86,12 @@ impl Clamps {
                 Ok(vec![apply(sensor, &target, &members, None)?])
             }
             ClampOrder::List => {
-                // Keep the clamps of a VM while exactly one VM has that name, because vCPUs come
-                // and go. Keep them also while one of the threads exists, because another VM may
-                // have got the same name.
+                // Keep the clamps of a VM while exactly one VM has its name, because vCPUs come and
+                // go. Also keep the clamps while one of their threads exists, because another VM
+                // may have got the same name.
                 self.set.retain_mut(|one| {
-                    let is_called = matches!(one.target, ClampTarget::Vm(_))
+                    let is_called = one.user.is_some()
+                        && one.user == user_of(&one.target, vms)
                         && members(&one.target, sensor, vms, proc_root).is_ok();
                     is_called || one.still_exists(proc_root)
                 });
@@ -182,8 +104,8 @@ impl Clamps {
         }
     }
 
-    /// Sets the clamps that a thread has requested from the kernel. Returns false if the scheduler
-    /// has no such thread.
+    /// Makes `clamp`, which a thread has requested from the kernel, paracord's clamp of the thread.
+    /// Returns false if the scheduler has no such thread.
     pub fn take_over(&mut self, tid: u32, start: u64, clamp: Clamp, sensor: &Sensor) -> bool {
         let target = ClampTarget::Task(tid);
         let one = Member::Task(tid);
@@ -191,8 +113,16 @@ impl Clamps {
             return false;
         }
         self.set.retain(|other| other.target != target);
-        self.set.push(Set { target, clamp, members: vec![(one, start)] });
+        self.set.push(Set { target, clamp, members: vec![(one, start)], user: None });
         true
+    }
+
+    /// Forgets the clamps of single threads that have ended. Programs can start and end any number
+    /// of clamped threads.
+    pub fn forget_ended(&mut self, proc_root: &Path) {
+        self.set.retain_mut(|one| {
+            !matches!(one.target, ClampTarget::Task(_)) || one.still_exists(proc_root)
+        });
     }
 
     /// Undoes [`Clamps::take_over`], unless other clamps were set in the meantime.
@@ -208,7 +138,7 @@ impl Clamps {
     /// Sets the clamps of each VM for the vCPUs that have appeared since the clamps were set.
     pub fn follow_vms(&mut self, sensor: &Sensor, vms: &Vms, proc_root: &Path) {
         for one in &mut self.set {
-            if !matches!(one.target, ClampTarget::Vm(_)) {
+            if one.user.is_none() || one.user != user_of(&one.target, vms) {
                 continue;
             }
             let Ok(now) = members(&one.target, sensor, vms, proc_root) else { continue };
@@ -219,8 +149,8 @@ impl Clamps {
         }
     }
 
-    /// Sets all clamps again. To be called after the scheduler was started again, because it then
-    /// knows no clamps.
+    /// Sets all clamps again. Call this function after each start of the scheduler, because the
+    /// scheduler starts without clamps.
     pub fn set_again(&mut self, sensor: &Sensor, proc_root: &Path) {
         // Keep the clamps of all VMs, because vCPUs come and go.
         self.set.retain_mut(|one| {
@@ -294,6 +224,14 @@ fn still(one: &(Member, u64), proc_root: &Path) -> bool {
     }
 }
 
+/// The user of the VM that a target names. `None`: there is no such VM, or the target is no VM.
+fn user_of(target: &ClampTarget, vms: &Vms) -> Option<u32> {
+    match target {
+        ClampTarget::Vm(name) => vms.find(name).ok().map(|vm| vm.identity.uid),
+        _ => None,
+    }
+}
+
 /// The threads or groups that a target stands for now.
 fn members(
     target: &ClampTarget,
@@ -324,8 +262,8 @@ fn threads(proc_root: &Path, pid: u32) -> io::Result<Vec<u32>> {
 }
 
 /// The ID of a control group, which is the inode number of its directory. A relative path starts at
-/// `CGROUPS`. Paths outside this directory are not looked at, because users who may send orders
-/// could otherwise find out which files exist.
+/// `CGROUPS`. Paths outside this directory are refused without a look at the file system.
+/// Otherwise, users who may send orders could find out which files exist.
 fn group_id(path: &Path) -> Result<u64, CommandError> {
     let fail = |reason: &str| invalid(format!("{}: {reason}", path.display()));
     let full = Path::new(CGROUPS).join(path);
@@ -346,12 +284,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clamps_are_in_order_and_on_the_scale() {
-        let refusal = |min, max| Clamp { min, max }.check().unwrap_err().to_string();
-        assert_eq!(refusal(0, 1025), "max 1025 is not allowed: 0 to 1024");
-        assert_eq!(refusal(300, 200), "min 300 is above max 200");
-        assert!(Clamp { min: 200, max: 200 }.check().is_ok());
-        assert!(Clamp::NONE.check().is_ok());
+    fn clamps_of_threads_that_have_ended_are_forgotten() {
+        let (proc_root, own) = (Path::new("/proc"), std::process::id());
+        let start = proc::thread_start_ticks(proc_root, own).unwrap();
+        let one = |target, start| {
+            let members = vec![(Member::Task(own), start)];
+            Set { target, clamp: Clamp::NONE, members, user: None }
+        };
+        let mut clamps = Clamps::default();
+        clamps.set.push(one(ClampTarget::Task(own), start));
+        // An earlier thread with the same ID.
+        clamps.set.push(one(ClampTarget::Task(own), start + 1));
+        clamps.set.push(one(ClampTarget::Vm("web".into()), start + 1));
+        clamps.forget_ended(proc_root);
+        let left: Vec<_> = clamps.set.iter().map(|one| &one.target).collect();
+        assert_eq!(left, [&ClampTarget::Task(own), &ClampTarget::Vm("web".into())]);
     }
 
     #[test]

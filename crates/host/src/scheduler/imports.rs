@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Clamps that programs have requested from the kernel (sched_setattr(2)): takes them over, and
-//! gives them back.
+//! Takes over the clamps that programs have requested from the kernel (sched_setattr(2)), and gives
+//! them back.
 //!
 //! The frequency governor uses the largest clamp of a CPU's tasks. As long as the kernel has
-//! clamps, the governor therefore undoes the sum that paracord computes. The clamps are written to
-//! a file before they are removed from the kernel, so that they can be given back after the end of
-//! the daemon: by the supervisor, by `paracord restore`, or at the next start.
+//! clamps, they therefore override the sum that paracord computes. The clamps are written to a file
+//! before they are removed from the kernel, so that they can be given back after the end of the
+//! daemon: by the supervisor, by `paracord restore`, or at the next start.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::boosts::journal::RestoreReport;
-use crate::scheduler::clamps::{Clamp, Clamps};
+use crate::scheduler::clamp_order::Clamp;
+use crate::scheduler::clamps::Clamps;
 
 const FILE: &str = "imported-clamps.json";
 /// Maximum number of threads whose clamps are taken over in one round. A program of any user can
@@ -46,14 +47,14 @@ impl Held {
     }
 
     /// The clamps in paracord's form. The kernel checked each bound only against the value that the
-    /// other bound had at that time, so the bounds may cross.
+    /// other bound had at that time, so the saved minimum may exceed the saved maximum.
     fn clamp(&self) -> Clamp {
         let max = self.max.unwrap_or(PC_CAPACITY).min(PC_CAPACITY);
         Clamp { min: self.min.unwrap_or(0).min(max), max }
     }
 
-    /// Gives the thread its clamps back, except a bound that was set again in the meantime. Returns
-    /// false if the thread is gone.
+    /// Gives the thread its clamps back, except for a bound that was set again in the meantime.
+    /// Returns false if the thread is gone.
     fn give_back(&self, proc_root: &Path) -> io::Result<bool> {
         if !self.is_there(proc_root) {
             return Ok(false);
@@ -78,7 +79,7 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// Creates the value without any clamps.
+    /// Creates a value that holds no clamps.
     pub fn new(run_dir: &Path) -> Imports {
         Imports { file: run_dir.join(FILE), held: BTreeMap::new(), told: false }
     }
@@ -109,6 +110,7 @@ impl Imports {
             return Ok(());
         }
         self.held.retain(|_, held| held.is_there(proc_root));
+        clamps.forget_ended(proc_root);
         let mut taken = Vec::new();
         let room = HELD_MAX.saturating_sub(self.held.len());
         if room == 0 {

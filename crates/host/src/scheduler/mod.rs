@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Decides whether paracord's scheduler runs the host's ordinary tasks. With actuator `auto`, it
-//! does so as long as it keeps all features of the kernel's scheduler that the host uses, and the
-//! daemon checks this periodically. With the other actuators, the configuration alone decides.
+//! Decides whether paracord's scheduler runs the host's ordinary tasks. With actuator `auto`,
+//! paracord's scheduler runs them as long as it preserves all features of the kernel's scheduler
+//! that the host uses. The daemon checks this condition periodically. With the other actuators, the
+//! configuration alone decides.
 
+pub mod clamp_order;
 pub mod clamps;
 pub mod imports;
 pub mod performance;
@@ -16,19 +18,19 @@ use tracing::{info, warn};
 use crate::doctor::Promises;
 use crate::settings::{Mode, OwnScheduler};
 
-/// A line about the feature of the kernel's scheduler that paracord's scheduler never keeps,
-/// whatever runs on the host (docs/ext.md).
+/// A line that names a feature of the kernel's scheduler. paracord's scheduler preserves this
+/// feature on no host (docs/ext.md).
 const EXT_DOES_NOT_KEEP: &str = "actuator ext does not keep: core scheduling without hangs of the kernel (docs/ext.md); actuator rt keeps it";
 const AUTO_IS_RT: &str = "actuator auto is rt";
-/// After the host has used a feature that would be lost, it must use no such feature for this long
-/// before the scheduler is started again. Without this delay, the scheduler would come and go while
-/// an operator tries out a setting.
+/// Time that must pass without the use of any feature that would be lost, before the scheduler is
+/// started again. Without this delay, the scheduler would start and stop repeatedly while an
+/// operator tries out a setting.
 const SETTLE: Duration = Duration::from_secs(30);
 
 /// The step that has to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing.
+    /// Do nothing.
     Stay,
     /// Start the scheduler.
     Enter,
@@ -40,7 +42,7 @@ pub enum Step {
 pub struct Choice {
     asked: OwnScheduler,
     promises: Promises,
-    /// Whether this kernel does not let the scheduler kick CPUs, so that quotas are not kept.
+    /// True if the scheduler cannot kick CPUs on this kernel. CPU quotas are then not preserved.
     no_kick: bool,
     /// The time since which the host has used no feature that would be lost; `None`: it uses one
     /// now.
@@ -49,12 +51,12 @@ pub struct Choice {
     has_looked: bool,
     /// Whether the kernel refused the scheduler at the last try.
     is_refused: bool,
-    /// Whether the scheduler is not started again before the next start of the daemon.
+    /// Whether the daemon has given up. It then does not start the scheduler until its own restart.
     given_up: bool,
     /// Whether the loaded object contains the scheduler.
     is_loaded: bool,
-    /// With `auto`, why the scheduler is not in force. With `ext`, which features that the host
-    /// uses are not kept.
+    /// With `auto`, why the scheduler is not active. With `ext`, which features that the host uses
+    /// are not preserved.
     reason: Option<String>,
 }
 
@@ -74,8 +76,8 @@ impl Choice {
         }
     }
 
-    /// Loads the sensor. The loaded object includes the scheduler if the scheduler may be in force
-    /// now or later. With [`OwnScheduler::Always`], the scheduler is in force afterwards if the
+    /// Loads the sensor. The loaded object includes the scheduler if the scheduler may be active
+    /// now or later. With [`OwnScheduler::Always`], the scheduler is active after this call if the
     /// kernel accepts it.
     ///
     /// # Errors
@@ -111,16 +113,16 @@ impl Choice {
                 } else {
                     self.refused(&error);
                 }
-                // The sensor is loaded without the scheduler, so the scheduler cannot be started
-                // later.
+                // The sensor is now loaded without the scheduler, so the scheduler cannot be
+                // started later.
                 self.given_up = true;
                 Sensor::load(options)
             }
         }
     }
 
-    /// Whether the setting may change to `asked` without a restart of the daemon. The loaded object
-    /// does not change.
+    /// Whether the setting may change to `asked` without a restart of the daemon. Such a change
+    /// keeps the loaded object.
     pub fn may_ask(&self, asked: OwnScheduler) -> bool {
         let chosen = |one| one != OwnScheduler::Always;
         asked == self.asked || (self.is_loaded && chosen(asked) && chosen(self.asked))
@@ -132,7 +134,7 @@ impl Choice {
     }
 
     /// Returns the step that has to be taken now. Reads a dozen small files. `mode` is the upper
-    /// bound of all VMs' modes: with `auto`, a host on which no VM is boosted keeps the kernel's
+    /// bound of all VMs' modes. With `auto`, a host on which no VM is boosted keeps the kernel's
     /// scheduler.
     pub fn look(&mut self, scheduler: &State, mode: Mode, now: Instant) -> Step {
         let in_force = *scheduler == State::Running;
@@ -161,8 +163,8 @@ impl Choice {
         match lost {
             Some(lost) => self.tell(Some(format!("{AUTO_IS_RT}: {lost}"))),
             None if in_force => self.tell(None),
-            // After a refusal, the kernel's reason is still reported until the kernel has accepted
-            // the scheduler.
+            // After a refusal, the kernel's reason is reported until the kernel accepts the
+            // scheduler.
             None if step == Step::Stay && !self.is_refused => self.tell(Some(format!(
                 "{AUTO_IS_RT}, and is ext within half a minute: all that this host uses is kept again"
             ))),
@@ -193,7 +195,7 @@ impl Choice {
     }
 
     /// Records that the kernel has refused the scheduler. The daemon tries again only if the reason
-    /// is another scheduler, because that one may go away.
+    /// is another scheduler, because the other scheduler may go away.
     pub fn refused(&mut self, error: &SensorError) {
         self.given_up = !matches!(error, SensorError::OtherScheduler(_));
         (self.kept_since, self.is_refused) = (None, true);
@@ -212,8 +214,8 @@ impl Choice {
         }
     }
 
-    /// Returns lines for `status`. With `auto`, they say why the scheduler is not in force. With
-    /// `ext`, they say which features it does not keep.
+    /// Returns lines for `status`. With `auto`, the lines say why the scheduler is not active. With
+    /// `ext`, the lines say which features the scheduler does not preserve.
     pub fn conditions(&self, scheduler: &State) -> impl Iterator<Item = String> {
         let always = self.asked == OwnScheduler::Always;
         let in_force = *scheduler == State::Running;
@@ -294,7 +296,7 @@ mod tests {
         }
     }
 
-    /// A reload keeps the loaded object, so the scheduler can come and go.
+    /// A reload keeps the loaded object, so the scheduler can be stopped and started.
     #[test]
     fn rt_may_be_asked_for_and_auto_again() {
         let mut choice = Choice { is_loaded: true, ..choice() };
