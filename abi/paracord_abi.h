@@ -21,14 +21,14 @@
  * checks the copy. There is no lock. A torn read of a host line or a guest line
  * is harmless, because each field is valid independently of the other fields.
  *
- * Some words are ordered against other words:
+ * Some words must be accessed in a fixed order:
  *   - guest_features of the header: the guest stores it last at probe and first
  *     at remove;
  *   - paracord_pmu_guest.asked: the guest stores it after the rest of a batch;
  *   - paracord_pmu_host.served: the host stores it after the rest of an answer;
  *   - paracord_domain.max_khz of a domain in the guest's own memory: the host stores
  *     0 before it changes the domain, and the new value afterwards;
- *   - paracord_host_line.domain refers to the table that domain_table names: the
+ *   - paracord_host_line.domain refers to the table whose ID is in domain_table: the
  *     guest reads domain_table before and after it reads domain.
  *
  * A region lies in the BAR of an ivshmem device or, since 1.3, in the guest's own
@@ -56,7 +56,7 @@
 /* In memory, the eight bytes spell "PARACORD". */
 #define PARACORD_MAGIC			0x44524f4341524150ULL
 #define PARACORD_ABI_MAJOR		1
-#define PARACORD_ABI_MINOR		5
+#define PARACORD_ABI_MINOR		6
 
 #define PARACORD_LINE_BYTES		64
 #define PARACORD_HEADER_BYTES		128
@@ -77,6 +77,15 @@
 #define PARACORD_EVENT_STRIDE_BYTES	32
 #define PARACORD_EVENTS_MAX		28
 #define PARACORD_EVENT_NAME_BYTES	24
+/*
+ * The events that a guest may count if its region lies in its own memory (since 1.6), separated by spaces. The number of an event
+ * is its position in this list, so an event has the same number on all hosts. New events are appended.
+ */
+#define PARACORD_EVENT_LIST \
+	"cycles instructions cache-references cache-misses branches branch-misses bus-cycles " \
+	"stalled-cycles-frontend stalled-cycles-backend ref-cycles L1-dcache-loads L1-dcache-load-misses " \
+	"L1-icache-load-misses LLC-loads LLC-load-misses dTLB-loads dTLB-load-misses iTLB-load-misses " \
+	"cpu-clock task-clock page-faults context-switches cpu-migrations major-faults"
 /* Number of counters per vCPU. */
 #define PARACORD_COUNTERS		16
 /* Full scale of capacities, requests, levels and frequencies. */
@@ -113,6 +122,13 @@
 #define PARACORD_ANNOUNCE_HVC		0xc600504bu
 #define PARACORD_ANNOUNCE_MS		1000
 /*
+ * The kick: a hypercall whose only purpose is to cause a VM exit. x86: a hypercall number that KVM does not know. arm64: the
+ * function number of a call that only lists KVM's services (ARM_SMCCC_VENDOR_HYP_KVM_FEATURES_FUNC_ID). Since 1.6, the host also
+ * watches for this number, so that it can serve counters of a region in the guest's own memory.
+ */
+#define PARACORD_KICK_HYPERCALL		0x50434b	/* "PCK" */
+#define PARACORD_KICK_HVC		0x86000000u
+/*
  * Features of a region in the guest's own memory. All of these features except
  * PARACORD_F_BOOST and PARACORD_F_PREEMPT_COUNT need host lines.
  *
@@ -130,20 +146,25 @@
  * declares PARACORD_DOMAINS_MAX domains at PARACORD_DOMAIN_OFFSET_BYTES. The host writes
  * the domains at the exits that follow an announcement. From paracord_domain.table, the
  * guest learns to which table a domain belongs.
+ *
+ * Since 1.6, a host also serves the PMU area if the slots contain it. A batch then needs
+ * at least two kicks: the host copies the requests at the first kick, and writes the
+ * answer at a later kick. The guest repeats the kick until it finds the answer. The host
+ * does not report overflows, so events can be counted but not sampled.
  */
-#define PARACORD_ANNOUNCED_FEATURES	31u	/* PARACORD_F_BOOST to PARACORD_F_CAPACITY */
+#define PARACORD_ANNOUNCED_FEATURES	63u	/* PARACORD_F_BOOST to PARACORD_F_PMU */
 
 /* Feature bits. The host offers features in host_features. The guest accepts them in guest_features. */
-#define PARACORD_F_BOOST		(1u << 0) /* the guest line steers boosts of the vCPU */
+#define PARACORD_F_BOOST		(1u << 0) /* the guest line influences boosts of the vCPU */
 #define PARACORD_F_PREEMPT_COUNT	(1u << 1) /* the host reads preempt_count at preempt_count_gpa */
-#define PARACORD_F_KICK			(1u << 2) /* the guest may cause a VM exit (a kick) when a boost is stale */
+#define PARACORD_F_KICK			(1u << 2) /* the guest may cause a VM exit (a kick) when a boost has outlived its reason */
 #define PARACORD_F_PERF_REQUEST		(1u << 3) /* the guest line has perf_request and perf_limit */
 #define PARACORD_F_CAPACITY		(1u << 4) /* the host line has capacity and frequency */
 #define PARACORD_F_PMU			(1u << 5) /* the slots have a PMU area (since 1.2) */
 #define PARACORD_F_PMU_DOORBELL		(1u << 6) /* set: the host serves the PMU area at doorbell writes; clear: at kicks */
 
 struct paracord_header {
-	/* --- host line: written by the host before the guest starts; in the guest's own memory, by the guest --- */
+	/* --- host line: written by the host before the guest starts, or by the guest if the region lies in its own memory --- */
 	__u64 magic;			/* PARACORD_MAGIC */
 	__u16 abi_major;
 	__u16 abi_minor;
@@ -154,7 +175,7 @@ struct paracord_header {
 	__u32 slot_count;
 	__u32 host_features;		/* PARACORD_F_*, offered */
 	__u32 host_line_bytes;		/* bytes of struct paracord_host_line in use */
-	__u32 stale_boost_kick_us;	/* the guest kicks once a stale boost is older than this; 0: the guest's default */
+	__u32 stale_boost_kick_us;	/* kick if a boost is older than this and its reason has ended; 0: the guest's default */
 	__u32 domain_offset_bytes;	/* offset of domain 0 (since 1.1) */
 	__u16 domain_count;		/* 0: guests cannot request host frequencies */
 	__u16 domain_stride_bytes;	/* distance between domains, a multiple of 64 */
@@ -171,25 +192,24 @@ struct paracord_header {
 };
 
 /* paracord_domain.flags */
-#define PARACORD_DOMAIN_SHARED		(1u << 0) /* one cpufreq policy for all vCPUs of the domain: its CPUs share a frequency */
+#define PARACORD_DOMAIN_SHARED		(1u << 0) /* the domain's CPUs share a frequency, so its vCPUs share a cpufreq policy */
 
 /*
  * A performance domain: host CPUs with the same capacity and the same
  * frequencies (since 1.1). A reader checks that the levels rise strictly, because
  * two equal frequencies would make the guest's cpufreq core divide by zero.
  *
- * Tables with different domains have different numbers (`table`). In a region of a
- * device, the host writes this structure before the guest starts and does not change it
- * afterwards. In the guest's own memory (since 1.5), a host may replace the structure,
- * for example after a migration. The host then stores 0 into max_khz first, and the new value
- * of max_khz last.
+ * A host's domains form a table. Tables with different domains have different IDs (`table`). In the region of a device, the host
+ * writes this structure before the guest starts and does not change it afterwards. In the guest's own memory (since 1.5), a host
+ * may replace the structure, for example after a migration. The host then stores 0 into max_khz first, and the new value of max_khz
+ * last.
  */
 struct paracord_domain {
 	__u32 max_khz;			/* highest frequency, for display; never 0 */
 	__u16 capacity;			/* capacity at max_khz, 1..1024, on the host's capacity scale */
 	__u16 level_count;		/* number of levels, 1..64 */
 	__u32 flags;			/* PARACORD_DOMAIN_* */
-	__u32 table;			/* number of the table to which the domain belongs (since 1.5) */
+	__u32 table;			/* ID of the table to which the domain belongs (since 1.5) */
 	__u8  host_reserved[48];
 	__u16 levels[PARACORD_LEVELS_MAX]; /* frequency / max_khz, 1..1024, strictly rising; the last level is 1024 */
 };
@@ -204,8 +224,9 @@ struct paracord_domain {
 
 /*
  * What runs on the vCPU. Each member is one byte. Only the vCPU itself writes the
- * members: one of them, or all of them through paracord_guest_line.context_word, with
- * a plain store. The host copies all eight bytes at once.
+ * members. It uses a plain store, either to one member or, through
+ * paracord_guest_line.context_word, to all members. The host copies all eight bytes
+ * in one step.
  */
 struct paracord_context {
 	__u8 task_class;		/* PARACORD_TASK_* */
@@ -263,14 +284,17 @@ struct paracord_guest_line {
 #define PARACORD_REASON_CRITICAL	3 /* preemption is off in the guest, for example while the guest holds a lock */
 #define PARACORD_REASONS		4
 
+/* paracord_host_line.host_flags */
+#define PARACORD_HOST_COUNTS		(1u << 0) /* the host serves this slot's PMU area; used only in the guest's own memory */
+
 /*
- * Only the host writes this line. One exception: in the guest's own memory, the guest clears all
- * host lines if the host no longer answers its announcements.
+ * Only the host writes this line. One exception: if the region lies in the guest's own memory,
+ * the guest clears all host lines when the host no longer answers announcements.
  */
 struct paracord_host_line {
 	__u8  boost_state;		/* PARACORD_BOOST_* */
 	__u8  boost_reasons;		/* mask of 1 << PARACORD_REASON_* */
-	__u8  host_flags;		/* always 0 */
+	__u8  host_flags;		/* PARACORD_HOST_* (since 1.6) */
 	__u8  host_reserved8;
 	__u32 boosts;			/* number of boosts, wraps; each new boost changes it */
 	__u32 throttles;		/* number of forced unboosts, wraps */
@@ -278,11 +302,11 @@ struct paracord_host_line {
 	__u16 frequency;		/* current / maximum frequency of the physical CPU, 0..1024; 0: unknown */
 	__u32 physical_cpu;		/* ~0: unknown */
 	__u32 cluster;			/* ~0: unknown */
-	__u16 pressure;			/* part of the time, 0..1024, for which the vCPU waited while other threads had its CPU */
+	__u16 pressure;			/* share of time, 0..1024, in which the vCPU waited while other threads had its CPU */
 	__u16 domain;			/* index + 1 of the vCPU's performance domain; 0: none (since 1.1) */
-	__u32 announcement;		/* guest_announcements in the vCPU's last announcement that the host has seen (since 1.4) */
-	__u64 steal_ns;			/* meant for the time for which the vCPU was runnable but did not run; always 0 */
-	__u32 domain_table;		/* number of the table to which `domain` refers; 0: the table in the region (since 1.5) */
+	__u32 announcement;		/* guest_announcements when the host last saw an announcement by this vCPU (since 1.4) */
+	__u64 steal_ns;			/* intended for the time in which the vCPU was runnable but did not run; always 0 */
+	__u32 domain_table;		/* ID of the table to which `domain` refers; 0: the table in the region (since 1.5) */
 	__u8  host_reserved[20];
 };
 
@@ -299,15 +323,20 @@ struct paracord_event {
 #define PARACORD_WANT_USER		(1u << 0)
 #define PARACORD_WANT_KERNEL		(1u << 1)
 
-/* The guest's request for one counter. Only a change has an effect: while the request stays the same, the period continues. */
+/*
+ * The guest's request for one counter. Only a change has an effect: while the request stays the same, the current period
+ * continues.
+ */
 struct paracord_pmu_want {
 	__u64 period;			/* number of counts from one overflow to the next; 0: the counter only counts */
 	__u16 event;			/* index + 1 of the event; 0: the counter is off */
 	__u16 flags;			/* PARACORD_WANT_* */
-	__u32 elapsed;			/* in period / 2^32: the first overflow comes earlier by this part of the period */
+	__u32 elapsed;			/* in units of period / 2^32: the first overflow comes earlier by this part of the period */
 };
 
-/* Only the slot's vCPU writes these lines. To submit a batch of requests, it causes a VM exit; the host then reads the lines. */
+/*
+ * Only the slot's vCPU writes these lines. To submit a batch of requests, the vCPU causes a VM exit; the host then reads the lines.
+ */
 struct paracord_pmu_guest {
 	__u32 asked;			/* number of the last batch; 0: no batch yet; a changed number means a new batch */
 	__u32 read;			/* mask of counters whose count the guest requests */
@@ -316,26 +345,34 @@ struct paracord_pmu_guest {
 };
 
 /*
- * Totals of a counter since the VM started, over all events that the counter has counted. Only the difference of two readings is
- * meaningful.
+ * Totals of a counter since the VM started, over all events that the counter has counted. Only the difference between two
+ * readings is meaningful.
  */
 struct paracord_pmu_count {
 	__u64 count;
 	__u64 enabled_ns;		/* time that the vCPU's thread ran while the counter was on */
-	__u64 running_ns;		/* part of enabled_ns in which the counter counted; smaller if the host multiplexes */
-	__u32 overflows;		/* number of overflows, wraps; MSI-X vector n signals that a number in slot n has changed */
+	__u64 running_ns;		/* time in which the counter counted; less than enabled_ns if the host multiplexes */
+	__u32 overflows;		/* number of overflows, wraps; MSI-X vector n signals a changed number in slot n */
 	__u32 host_reserved;
 };
 
 /*
  * Only the host writes these lines: at an overflow, and when it serves a batch. The host normally serves a batch before the vCPU
- * enters the guest again. If a batch changes the request of a counter, the answer contains the count from the moment at which
- * the counter stopped.
+ * enters the guest again. If a batch changes the request of a counter, the answer contains the count at the moment when the
+ * counter stopped.
  */
 struct paracord_pmu_host {
 	__u32 served;			/* value of paracord_pmu_guest.asked in the last batch that the host has served */
-	__u32 refused;			/* mask of counters that do not count as requested: no such event, or no budget is left */
-	__u8  host_reserved[56];
+	__u32 refused;			/* mask of counters that do not count as requested: unknown event, or no budget left */
+	/*
+	 * These fields are used only in the guest's own memory (since 1.6). service: if the value differs from the one in the
+	 * last answer, another host or daemon has written this answer, and all counts have restarted at arbitrary values.
+	 * offered: bit n is set if the host offers event n of PARACORD_EVENT_LIST.
+	 */
+	__u32 service;
+	__u32 host_reserved32;
+	__u64 offered;
+	__u8  host_reserved[40];
 	struct paracord_pmu_count counter[PARACORD_COUNTERS];
 };
 
@@ -358,7 +395,7 @@ struct paracord_slot {
 #endif
 PARACORD_ASSERT(PARACORD_ANNOUNCED_FEATURES ==
 		(PARACORD_F_BOOST | PARACORD_F_PREEMPT_COUNT | PARACORD_F_KICK |
-		 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY), "features");
+		 PARACORD_F_PERF_REQUEST | PARACORD_F_CAPACITY | PARACORD_F_PMU), "features");
 PARACORD_ASSERT(sizeof(struct paracord_header) == PARACORD_HEADER_BYTES, "header");
 PARACORD_ASSERT(sizeof(struct paracord_context) == 8, "context is one load");
 PARACORD_ASSERT(sizeof(struct paracord_guest_line) == PARACORD_LINE_BYTES, "guest line");

@@ -6,34 +6,39 @@
  *  program           hook                        purpose
  *  sensor_exit       raw_tp kvm_exit             finds vCPU threads; ends boosts
  *  sensor_switch     tp_btf sched_switch         SLEEP, PREEMPT, RUN, WAKEUP; latency
- *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, WAKEUP for a vCPU that does not run
- *  sensor_wake_up    fentry kvm_vcpu_wake_up     IRQ, WAKEUP, if the hardware posts interrupts
- *  sensor_gone       tp_btf sched_process_exit   GONE (or at the last switch: retire())
+ *  sensor_kick(_new) fentry [__]kvm_vcpu_kick    IRQ, and WAKEUP for a vCPU that sleeps
+ *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same, on hosts where the hardware posts interrupts
+ *  sensor_gone       tp_btf sched_process_exit   GONE, unless it is sent at the last switch (retire())
  *  sensor_exec       tp_btf sched_process_exec   EXEC
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *  sensor_adopt      syscall                     other threads of a VMM that work for its VM (adopt.h)
  *  sensor_announce_* raw_tp kvm_msr, kvm_hvc_arm64  regions in guests' own memory (announce.h)
- *  overflow          perf_event                  counters of guests that overflow (bell.h)
+ *  sensor_bell_*     raw_tp kvm_hypercall, kvm_hvc_arm64  counters of guests without a device (pmu_mail.h)
+ *  overflow          perf_event                  overflows of guests' counters (bell.h)
  *
- * Cost at a context switch: a task that is not a vCPU has no BPF task storage, and costs two loads. After the scheduler is
- * unloaded, a task keeps the storage that it got from the scheduler, and costs one more lookup. Wakeups on the host are not traced,
- * because KVM kicks a vCPU to wake it.
+ * Cost at a context switch: for a task that is not a vCPU, the sensor needs two loads, because such a task has no BPF task
+ * storage. After paracord's scheduler has been unloaded, each task still has the storage that it got from the scheduler, and
+ * costs one more lookup. The sensor does not trace the host's wakeups. KVM kicks a vCPU to wake it, and the sensor traces the
+ * kicks.
  *
- * Cost at a VM exit: when a vCPU is switched in, it is stored in the record of the CPU. So an exit of an unboosted vCPU costs two
- * array lookups. An exit of a boosted vCPU that serves a wakeup also costs a read of the clock. Exits cost more in these cases:
- * - The guest may make requests: the exit reads four bytes of the guest line.
- * - The daemon serves counters to the guest: the exit reads four bytes of the guest's memory (bell.h).
- * - The guest has moved its line or its preempt_count: the exit translates the address again, at most ten times a second
+ * Cost at a VM exit: when a vCPU is switched in, its index is stored in the record of the CPU. So an exit of an unboosted vCPU
+ * costs two array lookups. An exit of a boosted vCPU that serves a wakeup also costs a read of the clock. Exits cost more in
+ * these cases:
+ * - The guest may make performance requests: the exit reads four bytes of the guest line.
+ * - The daemon serves the guest's counters through a device: the exit reads four bytes of the device's region (bell.h).
+ * - The guest has moved its guest line or its preempt_count: the exit translates the address again, at most ten times a second
  *   (translate.h).
- * - The host line of a region in the guest's own memory has changed: the exit writes the line (host_line.h).
- * - The guest has announced a region shortly before: the exit compares a performance domain, and may write it (domain_table.h).
+ * - The daemon has changed the content of a host line in the guest's own memory: the exit writes the line (host_line.h).
+ * - The guest has just announced a region: the exit compares one performance domain in the region, and writes it if necessary
+ *   (domain_table.h).
  *
- * The policy runs only at switches and kicks of vCPUs, at the daemon's ticks, and at exits of a boosted vCPU that does not serve a
- * wakeup. With hints_at_exit, it also runs at exits of an unboosted vCPU.
+ * The policy runs only at switches and kicks of vCPUs, at the daemon's ticks, and at exits of a boosted vCPU that does not serve
+ * a wakeup. With hints_at_exit, it also runs at exits of an unboosted vCPU.
  *
- * sensor_exit does not use the arguments of kvm_exit, because they differ between kernels and architectures; on arm64, they do not
- * include the vCPU. It finds the vCPU through the preempt notifier of the thread, which is the same everywhere.
+ * sensor_exit does not use the arguments of kvm_exit, because they differ between kernels and architectures; on arm64, they do
+ * not include the vCPU. Instead, sensor_exit finds the vCPU through the thread's preempt notifier, which is the same on all
+ * kernels and architectures.
  */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -80,7 +85,8 @@ struct {
 } reserves SEC(".maps");
 
 /*
- * Free indices of vcpus, filled by the daemon. The queue is first in, first out, so that an index is reused as late as possible.
+ * Free indices of the array vcpus. The daemon fills this queue. The queue is FIFO, so that an index is reused as late as
+ * possible.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -127,7 +133,7 @@ struct {
 	__type(value, struct pc_announcement);
 } announcements SEC(".maps");
 
-/* Maps a struct kvm_vcpu * to the index of its vCPU, for kicks. */
+/* Maps the struct kvm_vcpu * of a kicked vCPU to the index of the vCPU's record. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_VCPUS_MAX);
@@ -136,13 +142,13 @@ struct {
 } kvm_vcpus SEC(".maps");
 
 /*
- * Hints for kicks: a slot contains the index of a vCPU whose struct kvm_vcpu * hashes to the slot. A hint is used only if the
- * record of this vCPU contains the pointer of the kicked vCPU. With the hints, most kicks need no lookup in kvm_vcpus.
+ * Hints for kicks: each slot contains the index of a vCPU whose struct kvm_vcpu * hashes to this slot. A hint is used only if the
+ * record at this index contains the struct kvm_vcpu * of the kicked vCPU. With the hints, most kicks need no lookup in kvm_vcpus.
  */
 #define PC_KICK_HINT_BITS	8
 u32 kick_hints[1 << PC_KICK_HINT_BITS];
 
-/* Boosts are rare, so one ring buffer is enough. It keeps the decisions about a vCPU in order. */
+/* Boosts are rare, so one ring buffer is enough. A single buffer also keeps the decisions about a vCPU in order. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
@@ -158,7 +164,7 @@ static __always_inline struct pc_vcpu *vcpu_of(const struct pc_task *t, u32 *ind
 }
 
 #ifdef PC_EXT
-u32 ext_on;	/* 1: the scheduler is enabled */
+u32 ext_on;	/* 1: paracord's scheduler is enabled */
 #include "../policy/energy.h"
 #include "scx.h"
 #include "sched_rq.h"
@@ -184,6 +190,7 @@ static __always_inline void boost_changed(u32 index, struct pc_vcpu *v, u32 even
 #include "bell.h"
 #include "adopt.h"
 #include "announce.h"
+#include "pmu_mail.h"
 
 static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *index)
 {
@@ -191,8 +198,9 @@ static __always_inline struct pc_vcpu *find_vcpu(struct task_struct *task, u32 *
 }
 
 /*
- * Reports a change of the guest's request to the daemon, at a limited rate. The daemon acts on requests only if paracord's
- * scheduler is not enabled. A guest that may no longer make requests counts as a guest without a request. Return: 0.
+ * Reports a change of the guest's performance request to the daemon, at a limited rate. The daemon acts on requests only if
+ * paracord's scheduler is not enabled. A guest that is no longer allowed to make requests counts as a guest without a request.
+ * Return: 0.
  */
 static __noinline int tell_request(u32 index)
 {
@@ -218,7 +226,7 @@ static __noinline int tell_request(u32 index)
 	return 0;
 }
 
-/* Whether the daemon knows the current request, or need not know it. */
+/* Whether the daemon knows the guest's current performance request, or need not know it. */
 static __always_inline bool is_told(const struct pc_vcpu *v)
 {
 	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
@@ -270,7 +278,7 @@ int sensor_exit(void *ctx)
 	return evaluate(index, PC_EV_EXIT);
 }
 
-/* Whether the kernel accounts how long tasks wait (CONFIG_SCHED_INFO), and the clock of this account can be read. */
+/* Whether the kernel measures how long tasks wait (CONFIG_SCHED_INFO), and whether the clock of this measurement can be read. */
 static __always_inline bool has_waiting_account(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->sched_info) && bpf_core_field_exists(task->se.cfs_rq) &&
@@ -281,15 +289,17 @@ static __always_inline bool has_waiting_account(struct task_struct *task)
  * Marks the record of a thread as gone, and tells the daemon why: PC_MSG_GONE or PC_MSG_EXEC. Return: 1 at the first call for a
  * thread that had a record; otherwise 0.
  *
- * A thread that calls execve(2) is no vCPU any more. If it is not the first thread of its process, it gets the ID of the first
- * thread, and its former ID may soon belong to another thread. Only the message contains the new ID. If the message cannot be sent,
- * the record stays, and the next switch of a thread with a new ID tries again (switched_out()).
+ * A thread that calls execve(2) is no longer a vCPU. If it is not the thread group leader, it takes over the leader's ID, and its
+ * former ID may soon belong to another thread. Only the message tells the daemon the new ID. If the message cannot be sent, this
+ * function keeps the record. switched_out() calls this function again when it sees that the ID of the thread differs from the ID
+ * in the record.
  *
  * For a thread that exits, this function is called after the thread has set PF_EXITING (sensor_adopt()).
  *
- * Usually the program at sched_process_exit calls this function. Since Linux 7.0, that program can be preempted. The kernel then
- * does not run it for another thread that exits on the same CPU (bpf_prog_get_recursion_context()). In this case, the program at
- * sched_switch, which cannot be preempted, calls this function at the last switch of the other thread.
+ * Usually the program at sched_process_exit calls this function. Since Linux 7.0, that program can be preempted. If another
+ * thread exits on the same CPU in the meantime, the kernel does not run the program for the other thread
+ * (bpf_prog_get_recursion_context()). In this case, the program at sched_switch calls this function at the last switch of the
+ * other thread. The program at sched_switch cannot be preempted.
  */
 static __noinline int retire(struct task_struct *task, u32 kind)
 {
@@ -306,7 +316,10 @@ static __noinline int retire(struct task_struct *task, u32 kind)
 	v = bpf_map_lookup_elem(&vcpus, &index);
 	if (!v)
 		return 0;
-	/* The verifier refuses a load from either of two kinds of pointers, so the compiler must not merge these loads. */
+	/*
+	 * The compiler must not merge these two loads, because the verifier refuses a load whose pointer may be of two different
+	 * types.
+	 */
 	tid = READ_ONCE(v->tid);
 	now_tid = READ_ONCE(task->pid);
 	if (kind == PC_MSG_EXEC)
@@ -318,7 +331,7 @@ static __noinline int retire(struct task_struct *task, u32 kind)
 	}
 	key = v->kvm_vcpu;
 	named = key ? bpf_map_lookup_elem(&kvm_vcpus, &key) : NULL;
-	/* At the last switch, KVM may already have freed the vCPU, and a vCPU of another VM may have got the same address. */
+	/* At the last switch, KVM may already have freed the vCPU, and the vCPU of another VM may now have the same address. */
 	if (named && *named == index)
 		bpf_map_delete_elem(&kvm_vcpus, &key);
 	v->kvm_vcpu = 0;
@@ -370,12 +383,13 @@ static __always_inline u32 latency_bucket(u64 ns)
 
 /*
  * Counts the latency from wakeup to running. Called when a vCPU is switched in after it slept. The latency is measured from the
- * kick of the vCPU. If there was no kick (the VMM woke the vCPU, or the kernel lacks the probe), the kernel's account of waiting
- * time is used.
+ * kick of the vCPU. If no kick was seen, because the VMM woke the vCPU or the kernel lacks the probed function, the latency is
+ * taken from the kernel's account of waiting time.
  *
- * At the tracepoint, the kernel has not closed this account yet: run_delay contains the time for which the task waited in the
- * queues of other CPUs, and last_queued is the time when the task came to the queue of this CPU. If the task preempts at once, the
- * kernel does not read the clock of the account again, so the latency counts as 0.
+ * At the tracepoint sched_switch, the kernel has not updated this account for the current switch yet. run_delay contains only the
+ * time for which the task waited on other CPUs, and last_queued is the time at which the task was queued on this CPU. If the task
+ * preempts the running task at once, the kernel does not update the clock of the account between the wakeup and the switch, so
+ * the latency counts as 0.
  */
 static __always_inline void note_latency(struct pc_vcpu *v, struct task_struct *task, u64 now)
 {
@@ -419,7 +433,7 @@ static __always_inline void switched_in(struct task_struct *task, struct pc_vcpu
 		evaluate(index, events);
 }
 
-/* Whether a task may be a vCPU whose switches the operations of paracord's scheduler (sched_ops.h) do not handle. */
+/* Whether a task may be a vCPU whose switches are not already handled by paracord's scheduler (sched_ops.h). */
 static __always_inline bool may_be_vcpu(const struct task_struct *task)
 {
 	return task->bpf_storage && !(ext_on && is_in_scx(task));
@@ -481,7 +495,10 @@ static __always_inline int kicked(u64 kvm_vcpu)
 	u64 now;
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 
-	/* The slot has no hint yet, or its hint is for another vCPU, or for a vCPU that is gone, whose record has no kvm_vcpu. */
+	/*
+	 * The slot has no hint yet, or its hint names another vCPU or a vCPU that is gone. (The record of such a vCPU has no
+	 * kvm_vcpu.)
+	 */
 	if (!v || v->kvm_vcpu != kvm_vcpu) {
 		found = bpf_map_lookup_elem(&kvm_vcpus, &kvm_vcpu);
 		if (!found)
@@ -500,10 +517,7 @@ static __always_inline int kicked(u64 kvm_vcpu)
 		if (!READ_ONCE(v->wakeup_ns))
 			WRITE_ONCE(v->wakeup_ns, now);
 	}
-	/*
-	 * No evaluation is needed if the vCPU was boosted when it went to sleep, which is the usual case, or if it serves a
-	 * wakeup.
-	 */
+	/* No evaluation is needed if the vCPU was boosted when it went to sleep (the usual case), or if it serves a wakeup. */
 	if (pc_boost_note_irq(&v->state, now))
 		return 0;
 	return evaluate(index, events);
@@ -523,7 +537,8 @@ int sensor_kick_new(u64 *ctx)
 }
 
 /*
- * With APICv or AVIC, KVM rarely kicks a vCPU, but still wakes a vCPU that sleeps. kvm_vcpu_kick() also calls kvm_vcpu_wake_up().
+ * With APICv or AVIC, KVM rarely kicks a vCPU, but still wakes a vCPU that sleeps. kvm_vcpu_kick() also calls kvm_vcpu_wake_up(),
+ * so one kick may run both programs, and then counts twice in `irqs`.
  */
 SEC("fentry/kvm_vcpu_wake_up")
 int sensor_wake_up(u64 *ctx)
@@ -531,7 +546,7 @@ int sensor_wake_up(u64 *ctx)
 	return kicked(ctx[0]);
 }
 
-/* The current thread is no vCPU any more. `kind`: why. Return: 0. */
+/* Called when the current thread stops being a vCPU. `kind`: the reason (PC_MSG_GONE or PC_MSG_EXEC). Return: 0. */
 static __noinline int leaves(struct task_struct *task, u32 kind)
 {
 	u32 cpu = bpf_get_smp_processor_id();

@@ -33,7 +33,7 @@ const void *pc_arch_preempt_count(struct task_struct *task)
 
 bool pc_arch_kick_possible(void)
 {
-	/* KVM handles calls in its own range only if it has advertised this range at boot. */
+	/* KVM handles calls in its own range of function numbers only if it has advertised this range at the guest's boot. */
 	return kvm_arm_hyp_service_available(ARM_SMCCC_KVM_FUNC_FEATURES);
 }
 
@@ -42,7 +42,8 @@ void pc_arch_kick(void)
 {
 	struct arm_smccc_res unused;
 
-	arm_smccc_1_1_hvc(ARM_SMCCC_VENDOR_HYP_KVM_FEATURES_FUNC_ID, &unused);
+	BUILD_BUG_ON(ARM_SMCCC_VENDOR_HYP_KVM_FEATURES_FUNC_ID != PARACORD_KICK_HVC);
+	arm_smccc_1_1_hvc(PARACORD_KICK_HVC, &unused);
 }
 
 bool pc_arch_announce_possible(void)

@@ -15,12 +15,6 @@
 #include "paracord_guest.h"
 
 /*
- * No hypercall has this number, so KVM answers the call in the kernel, with
- * -KVM_ENOSYS. The only purpose of the call is the VM exit.
- */
-#define PC_KICK_HYPERCALL	0x50434b	/* "PCK" */
-
-/*
  * KVM's vcpu_id is the initial APIC ID. CPUID provides it without the kernel's
  * tables, which differ between kernel versions.
  */
@@ -51,12 +45,13 @@ bool pc_arch_kick_possible(void)
 {
 	/* On another hypervisor, the hypercall instruction means something else or is undefined. */
 	return hypervisor_is_type(X86_HYPER_KVM) && kvm_para_available() &&
-	       kvm_hypercall0(PC_KICK_HYPERCALL) == -KVM_ENOSYS;
+	       kvm_hypercall0(PARACORD_KICK_HYPERCALL) == -KVM_ENOSYS;
 }
 
+/* KVM answers the call in the kernel, with -KVM_ENOSYS. */
 void pc_arch_kick(void)
 {
-	kvm_hypercall0(PC_KICK_HYPERCALL);
+	kvm_hypercall0(PARACORD_KICK_HYPERCALL);
 }
 
 bool pc_arch_announce_possible(void)
@@ -113,9 +108,9 @@ void pc_arch_nmi_stop(void)
 }
 
 /*
- * Return: NULL on a vCPU with APERF and MPERF, because the kernel itself writes the
- * scale there; NULL before 6.8, because schedutil does not compute as
- * pc_arch_reference_khz() expects.
+ * Returns NULL on a vCPU with APERF and MPERF, because the kernel itself writes the
+ * scale there. Also returns NULL before 6.8, because schedutil in those kernels
+ * does not compute as pc_arch_reference_khz() expects.
  */
 unsigned long *pc_arch_freq_scale(int nr)
 {

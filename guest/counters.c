@@ -13,7 +13,7 @@
 
 #include "counters.h"
 
-/* A smaller number is for measurements of how perf in a guest multiplexes events. */
+/* A smaller number is meant for measuring how perf multiplexes events in a guest. */
 static unsigned int counters = PARACORD_COUNTERS;
 module_param(counters, uint, 0444);
 MODULE_PARM_DESC(counters, "counters in use, 1 to 16 (default: 16)");
@@ -26,8 +26,28 @@ DEFINE_PER_CPU(struct pc_counters, pc_counters);
  */
 #define PC_ANSWER_MAX_NS	(10 * NSEC_PER_MSEC)
 
+/*
+ * Longest time between two batches of a CPU that counts, if the lines are in the guest's own memory. After a migration, the new
+ * host must be told what to count.
+ */
+#define PC_REPEAT_NS	NSEC_PER_SEC
+/*
+ * Like PC_REPEAT_NS, but used if the last batch was not served. The host writes an answer only within 100 ms after it has read the
+ * batch. So this time and the interval of the timer (PC_LOOK_MS) must together be shorter than 100 ms.
+ */
+#define PC_RETRY_NS	(50 * NSEC_PER_MSEC)
+/*
+ * If the lines are in the guest's own memory: time without an answer after which the driver assumes that no host counts any more.
+ * The VM may have migrated to a host without paracord.
+ */
+#define PC_GONE_NS	(3 * NSEC_PER_SEC)
+
 /* The doorbell register, the same for all CPUs: a write to it causes a VM exit. NULL: the host serves counters at kicks. */
 static void __iomem *pc_doorbell;
+/*
+ * True if the lines are in the guest's own memory. The host then reads a batch at one kick and writes the answer at a later kick.
+ */
+static bool pc_lines_in_memory;
 
 unsigned int pc_counters_in_use(void)
 {
@@ -48,8 +68,8 @@ static struct paracord_pmu_want pc_want_of(const struct perf_event *event)
 }
 
 /*
- * Prefers a free counter that counted the same event before the current batch. If a task follows
- * another task with the same events, the host then only has to read the counter.
+ * Prefers a free counter that counted the same event before the current batch. If the next task counts the same events as the
+ * previous task, the host then only has to read the counter.
  */
 int pc_counter_take(struct pc_counters *c, struct perf_event *event)
 {
@@ -87,6 +107,8 @@ void pc_counter_start(struct pc_counters *c, int nr)
 	struct paracord_pmu_want want = pc_want_of(c->event[nr]);
 
 	c->changed |= BIT(nr);
+	if (!c->left[nr])
+		c->since_ns[nr] = local_clock();
 	if (want.period)
 		pc_overflow_begin(c->event[nr], &want, &c->told[nr]);
 	if (c->lines)
@@ -118,6 +140,19 @@ static void pc_not_running(struct perf_event *event, u64 ns)
 	event->hw.config_base -= now;
 }
 
+/* Accounts the time from a counter's last count until @now_ns as time in which the host did not count the counter's event. */
+static void pc_not_counted(struct pc_counters *c, int nr, u64 now_ns)
+{
+	struct perf_event *event = c->left[nr] ?: c->event[nr];
+
+	/* The event may have taken the counter after @now_ns. */
+	if ((s64)(now_ns - c->since_ns[nr]) <= 0)
+		return;
+	if (event)
+		pc_not_running(event, now_ns - c->since_ns[nr]);
+	c->since_ns[nr] = now_ns;
+}
+
 static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_count *now)
 {
 	struct perf_event *event = c->left[nr] ?: c->event[nr];
@@ -125,6 +160,8 @@ static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_
 	u64 enabled_ns = now->enabled_ns - last->enabled_ns;
 	u64 running_ns = now->running_ns - last->running_ns;
 
+	if (c->strays & BIT(nr))
+		pc_not_counted(c, nr, c->told_ns);
 	if (!event || c->strays & BIT(nr))
 		return;
 	local64_add(now->count - last->count, &event->count);
@@ -136,8 +173,8 @@ static void pc_account(struct pc_counters *c, int nr, const struct paracord_pmu_
 		local64_sub(now->count - last->count, &event->hw.period_left);
 	if (c->refused & BIT(nr))
 		pc_not_running(event, c->told_ns - c->since_ns[nr]);
-	else if (enabled_ns > running_ns)
-		pc_not_running(event, enabled_ns - running_ns);
+	else
+		pc_not_running(event, enabled_ns > running_ns ? enabled_ns - running_ns : 0);
 }
 
 static void pc_take_count(struct pc_counters *c, int nr)
@@ -166,8 +203,36 @@ static void pc_take_answer(struct pc_counters *c, u32 mask)
 }
 
 /*
- * Checks whether the host has served the last batch after this CPU stopped waiting for it. If so, the host's counts belong to known
- * events again.
+ * Takes the first answer of another host, or of a restarted daemon. The new host or daemon has counted nothing before this batch,
+ * and its counts may begin at any value.
+ */
+static void pc_begin_again(struct pc_counters *c, u64 now_ns)
+{
+	int nr;
+
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++) {
+		pc_not_counted(c, nr, now_ns);
+		memcpy(&c->last[nr], &c->host->counter[nr], sizeof(c->last[nr]));
+	}
+	c->strays = 0;
+	c->refused = READ_ONCE(c->host->refused);
+	c->service = READ_ONCE(c->host->service);
+}
+
+/* Like pc_begin_again(), but for the answer to a batch that this CPU has just sent. */
+static void pc_begin_with_answer(struct pc_counters *c)
+{
+	int nr;
+
+	pc_begin_again(c, c->told_ns);
+	memset(c->left, 0, sizeof(c->left));
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
+		c->told[nr] = c->lines->want[nr];
+}
+
+/*
+ * Checks for a late answer: the host may have served the last batch after this CPU stopped waiting for the answer. If so, the
+ * host's counts belong to known events again.
  */
 static void pc_take_late_answer(struct pc_counters *c)
 {
@@ -176,11 +241,15 @@ static void pc_take_late_answer(struct pc_counters *c)
 	if (!c->strays || READ_ONCE(c->host->served) != c->asked)
 		return;
 	smp_rmb();
+	if (READ_ONCE(c->host->service) != c->service) {
+		pc_begin_again(c, c->told_ns);
+		return;
+	}
 	for (nr = 0; nr < PARACORD_COUNTERS; nr++) {
 		if (!(c->strays & BIT(nr)))
 			continue;
+		/* The host has counted since it served the batch, so @since_ns is right. */
 		memcpy(&c->last[nr], &c->host->counter[nr], sizeof(c->last[nr]));
-		c->since_ns[nr] = local_clock();
 	}
 	c->strays = 0;
 	c->refused = READ_ONCE(c->host->refused);
@@ -207,8 +276,8 @@ static void pc_note_latency(struct pc_counters *c, u64 ns)
 }
 
 /*
- * For each counter whose event changes with this batch, marks the overflows that the host has reported so far as handled: they
- * belong to the former event.
+ * For each counter whose event changes with this batch, treats all overflows that were reported up to now as handled, because
+ * they belong to the previous event.
  */
 static void pc_forget_overflows(struct pc_counters *c)
 {
@@ -219,6 +288,15 @@ static void pc_forget_overflows(struct pc_counters *c)
 			c->overflows[nr] = READ_ONCE(c->host->counter[nr].overflows);
 }
 
+/* Causes a VM exit, which is ordered after all earlier stores to the lines. */
+static void pc_exit_to_host(void)
+{
+	if (pc_doorbell)
+		iowrite32(0, pc_doorbell);
+	else
+		pc_arch_kick();
+}
+
 /*
  * Waits for the answer to a batch. Return: whether the host has answered. The host normally serves the batch before this vCPU
  * continues, unless the vCPU thread migrates to another CPU at this moment. If the host has not served the previous batch, or has
@@ -226,10 +304,18 @@ static void pc_forget_overflows(struct pc_counters *c)
  */
 static bool pc_await_answer(struct pc_counters *c)
 {
+	/*
+	 * If the lines are in the guest's own memory, the host writes the answer at this exit, provided that the answer is ready.
+	 */
+	if (pc_lines_in_memory)
+		pc_exit_to_host();
 	while (READ_ONCE(c->host->served) != c->asked) {
 		if (!c->patient || local_clock() - c->told_ns > PC_ANSWER_MAX_NS)
 			return false;
-		cpu_relax();
+		if (pc_lines_in_memory)
+			pc_exit_to_host();
+		else
+			cpu_relax();
 	}
 	return true;
 }
@@ -238,9 +324,13 @@ bool pc_counters_ring(struct pc_counters *c)
 {
 	u32 changed = c->changed, mask = changed | c->read;
 	bool served;
+	int nr;
 
 	if (!c->lines)
 		return false;
+	/* The answer to the previous batch may be ready by now, but the host writes it only at a kick. */
+	if (pc_lines_in_memory && !c->patient)
+		pc_exit_to_host();
 	c->patient |= READ_ONCE(c->host->served) == c->asked && !READ_ONCE(c->host->refused);
 	pc_take_late_answer(c);
 	/* 0 is not a valid batch number. */
@@ -250,11 +340,7 @@ bool pc_counters_ring(struct pc_counters *c)
 	smp_wmb();
 	WRITE_ONCE(c->lines->asked, c->asked);
 	c->told_ns = local_clock();
-	/* Both the doorbell write and the exit of the kick are ordered after the stores above. */
-	if (pc_doorbell)
-		iowrite32(0, pc_doorbell);
-	else
-		pc_arch_kick();
+	pc_exit_to_host();
 	c->changed = 0;
 	c->read = 0;
 	served = pc_await_answer(c);
@@ -264,7 +350,12 @@ bool pc_counters_ring(struct pc_counters *c)
 	c->batches++;
 	smp_rmb();
 	if (served) {
-		pc_take_answer(c, mask);
+		c->served_ns = c->told_ns;
+		c->unserved_ns = 0;
+		if (READ_ONCE(c->host->service) == c->service)
+			pc_take_answer(c, mask);
+		else
+			pc_begin_with_answer(c);
 		return true;
 	}
 	/*
@@ -273,9 +364,50 @@ bool pc_counters_ring(struct pc_counters *c)
 	 */
 	c->batches_unserved++;
 	c->strays |= changed;
+	c->unserved_ns = c->unserved_ns ?: c->told_ns;
+	if (pc_lines_in_memory && c->told_ns - c->unserved_ns > PC_GONE_NS)
+		c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
+		if (c->strays & BIT(nr))
+			pc_not_counted(c, nr, c->told_ns);
 	memset(c->left, 0, sizeof(c->left));
 	memset(c->told, 0, sizeof(c->told));
 	return false;
+}
+
+bool pc_counters_try(u64 *offered)
+{
+	struct pc_counters *c;
+	unsigned long flags;
+	bool answers;
+
+	local_irq_save(flags);
+	c = this_cpu_ptr(&pc_counters);
+	c->patient = true;
+	answers = pc_counters_ring(c);
+	if (answers && offered)
+		*offered = READ_ONCE(c->host->offered);
+	local_irq_restore(flags);
+	return answers;
+}
+
+/*
+ * Reads all counts if the last batch is old. After a migration, the new host does not know what to count until it gets a batch, and
+ * what the old host has counted since the last batch is lost. Called with interrupts off.
+ */
+void pc_counters_look(void)
+{
+	struct pc_counters *c = this_cpu_ptr(&pc_counters);
+	u64 due_ns = c->told_ns == c->served_ns ? PC_REPEAT_NS : PC_RETRY_NS;
+	int nr;
+
+	if (!pc_lines_in_memory || !c->lines || c->collecting || local_clock() - c->told_ns < due_ns)
+		return;
+	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
+		if (c->event[nr])
+			c->read |= BIT(nr);
+	if (c->read)
+		pc_counters_ring(c);
 }
 
 /* Starts the counters of this CPU. Called on the CPU itself. */
@@ -290,18 +422,28 @@ void pc_counters_online(const struct pc_region *region)
 		return;
 	local_irq_save(flags);
 	pc_doorbell = region->doorbell;
+	pc_lines_in_memory = region->in_memory;
 	memset(c, 0, sizeof(*c));
 	memset(&slot->pmu, 0, sizeof(slot->pmu));
 	c->host = &slot->pmu_host;
 	/*
-	 * A former user of the lines may have used any batch numbers. Continue from the number that the host served last, so that
-	 * the next number is new to the host.
+	 * An earlier user of the lines may have used any batch numbers. Continue from the number that the host served last, so
+	 * that the next number is new to the host.
 	 */
 	c->asked = READ_ONCE(c->host->served);
 	c->lines = &slot->pmu;
-	c->patient = true;
 	/* The first batch requests no event. It makes the current counts the starting point. */
 	c->changed = c->strays = GENMASK(PARACORD_COUNTERS - 1, 0);
+	if (pc_lines_in_memory) {
+		/*
+		 * The host may not know this CPU yet, so no batch is sent now. The batch numbers start at the current clock value,
+		 * because any host treats a number that was not used lately as new.
+		 */
+		c->asked = lower_32_bits(local_clock());
+		local_irq_restore(flags);
+		return;
+	}
+	c->patient = true;
 	pc_counters_ring(c);
 	for (nr = 0; nr < PARACORD_COUNTERS; nr++)
 		c->overflows[nr] = READ_ONCE(c->host->counter[nr].overflows);
@@ -309,7 +451,7 @@ void pc_counters_online(const struct pc_region *region)
 	pc_overflow_online(region, pc_arch_slot_index());
 }
 
-/* Stops the counters of this CPU, including those of events that perf still has on it. Called on the CPU itself. */
+/* Stops the counters of this CPU, including counters whose events perf has not yet removed. Called on the CPU itself. */
 void pc_counters_offline(void)
 {
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
@@ -323,6 +465,8 @@ void pc_counters_offline(void)
 			if (c->event[nr])
 				pc_counter_stop(c, nr);
 		pc_counters_ring(c);
+		/* The host writes no answer to batch 0. */
+		WRITE_ONCE(c->lines->asked, 0);
 		c->lines = NULL;
 	}
 	local_irq_restore(flags);
@@ -345,8 +489,8 @@ int pc_counters_list(char *buf)
 }
 
 /*
- * Prints how many batches took 2^n to 2^(n+1) ns, summed over all online CPUs: one line for each n that has any. Return: bytes
- * written.
+ * Prints how many batches took 2^n to 2^(n+1) ns, summed over all online CPUs: one line for each n with at least one batch. Return:
+ * bytes written.
  */
 int pc_counters_latency(char *buf)
 {

@@ -30,12 +30,15 @@ struct pc_counters {
 	struct paracord_pmu_want told[PARACORD_COUNTERS];	/* requests that the host has served */
 	struct paracord_pmu_count last[PARACORD_COUNTERS];	/* counts that the host reported last */
 	u32 overflows[PARACORD_COUNTERS];	/* the host's overflow count up to which this CPU has handled overflows */
-	u64 since_ns[PARACORD_COUNTERS];	/* value of @told_ns when @last was read */
-	u64 told_ns;			/* local_clock() before the last exit, or at the last overflow */
+	u64 since_ns[PARACORD_COUNTERS];	/* time up to which the counter's time was accounted as counted or not counted */
+	u64 told_ns;			/* local_clock() before the exit of the last batch, or at the last overflow */
+	u64 served_ns;			/* @told_ns of the last batch that was served */
+	u64 unserved_ns;		/* @told_ns of the first batch since then that was not served; 0: none */
 	u32 changed;			/* mask: the request has changed since the last batch */
 	u32 read;			/* mask: the next batch reads the count */
 	u32 refused;			/* mask: the host does not serve the counter */
 	u32 strays;			/* mask: a batch was not served, so the event to which the count belongs is unknown */
+	u32 service;			/* paracord_pmu_host.service of the last answer */
 	u32 asked;			/* number of the last batch */
 	int irq;			/* Linux interrupt number for overflows; 0: none */
 	bool patient;			/* this CPU waits for answers: the host served the last batch and refused nothing */
@@ -69,8 +72,18 @@ static inline bool pc_same_event(const struct paracord_pmu_want *a, const struct
 	return a->event == b->event && a->flags == b->flags && !a->period == !b->period;
 }
 
-/* Sends a batch with all changes and reads to the host. Return: false if the host does not answer. */
+/*
+ * Sends the host a batch that contains all pending changes and all pending requests for counts. Return: false if the host does
+ * not answer.
+ */
 bool pc_counters_ring(struct pc_counters *c);
+
+/*
+ * Sends a batch from this CPU, and waits for the answer, even if the host did not answer the previous batch. If @offered is not
+ * NULL, *@offered is set to the mask of the events that the host offers to guests without a device. Return: false if the host
+ * does not answer.
+ */
+bool pc_counters_try(u64 *offered);
 
 /* pmu.c. Return: the shortest period of the event; 0 if the event cannot be sampled. */
 u64 pc_event_min_period(const struct perf_event *event);

@@ -12,19 +12,19 @@
 
 #include "paracord_guest.h"
 
-/* Slots are indexed by CPU and probes are global, so a kernel can use one region only. */
+/* Slots are indexed by CPU and the tracepoint probes are global, so a kernel can use only one region. */
 static atomic_t pc_in_use = ATOMIC_INIT(0);
 
 /*
- * Set once a device with a paracord region was probed, even if the region was refused. In this case, the driver uses no region in
- * the guest's own memory, because the operator must repair the device's region.
+ * Set once a device with a paracord region was probed, even if the region was refused. The driver then uses no region in the
+ * guest's own memory: if the device's region was refused, the operator must repair it.
  */
 static bool pc_device_seen;
 
-/* Set when the devices that existed when the module was loaded have been probed. */
+/* Set after the module has probed the devices that existed when it was loaded. */
 static bool pc_initialized;
 
-/* Set while the module is being unloaded: a device that is removed is then not replaced by a region in the guest's own memory. */
+/* Set while the module is being unloaded. A removed device is then not replaced by a region in the guest's own memory. */
 static bool pc_exiting;
 
 /* Before 6.11, the remove operation of a platform driver returns int. */
@@ -36,7 +36,7 @@ typedef void pc_remove_result;
 #define PC_REMOVED
 #endif
 
-/* Starts everything that uses @region, which is open and claimed. If the start fails, the claim is given up. */
+/* Starts everything that uses @region, which must be open and claimed. If the start fails, the claim is given up. */
 static int pc_start(struct pc_region *region)
 {
 	int err;
@@ -69,7 +69,7 @@ unclaim:
 
 static void pc_stop(struct pc_region *region)
 {
-	pc_pmu_stop();
+	pc_pmu_stop(region);
 	pc_domains_stop(region);
 	pc_region_withdraw(region);
 	pc_vcpus_stop();
@@ -78,7 +78,7 @@ static void pc_stop(struct pc_region *region)
 	atomic_set(&pc_in_use, 0);
 }
 
-/* Claims the driver for one region. Return: 0; -EBUSY if another region is in use, which is logged. */
+/* Claims the driver for one region. Return: 0; -EBUSY if another region is in use. The error is logged. */
 static int pc_claim(struct device *dev)
 {
 	if (!atomic_cmpxchg(&pc_in_use, 0, 1))
@@ -103,7 +103,7 @@ static int pc_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (err)
 		/* The error is logged already. The driver core would also log any error number other than -ENODEV. */
 		return -ENODEV;
-	/* The device replaces a region in the guest's own memory, because it offers more. */
+	/* The device replaces a region in the guest's own memory, because a device offers more. */
 	pc_memory_stop();
 	if (pc_claim(&pdev->dev))
 		return -ENODEV;
@@ -137,7 +137,7 @@ static struct pci_driver pc_pci_driver = {
 	.id_table = pc_pci_ids,
 	.probe = pc_pci_probe,
 	.remove = pc_pci_remove,
-	/* Called at kexec and reboot. Without it, the host would read at addresses of a kernel that is gone. */
+	/* Called at kexec and reboot. Without this callback, the host would read at addresses of a kernel that is gone. */
 	.shutdown = pc_pci_shutdown,
 	.dev_groups = pc_sysfs_groups,
 	.driver.probe_type = PROBE_FORCE_SYNCHRONOUS,

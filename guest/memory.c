@@ -30,8 +30,8 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
 
 /*
  * APIC IDs have gaps if the number of threads per core, cores per die, or dies is not a
- * power of two. Together these gaps at most quadruple the highest ID in practice. A CPU
- * whose ID is beyond the last slot is only counted, and publishes nothing.
+ * power of two. In practice, these gaps together at most quadruple the highest ID. A
+ * CPU whose ID is beyond the last slot is only counted, and publishes nothing.
  */
 #define PC_MEMORY_SLOTS_PER_CPU	4
 /* Time from the first announcement to the second. */
@@ -40,8 +40,6 @@ MODULE_PARM_DESC(announce, "without an ivshmem device, use a region in the guest
 #define PC_MEMORY_GAP_MS	110
 /* Number of unanswered announcements in a row after which the host counts as gone. */
 #define PC_MEMORY_UNANSWERED	3
-/* Size of a slot, which consists of the guest line and the host line. */
-#define PC_MEMORY_STRIDE_BYTES	(2 * PARACORD_LINE_BYTES)
 
 /* Serializes the creation and removal of the device. */
 static DEFINE_MUTEX(pc_memory_lock);
@@ -57,6 +55,12 @@ static const struct paracord_host_line *pc_memory_asked;	/* host line of the CPU
 static u32 pc_memory_asked_number;	/* number of that announcement */
 static unsigned int pc_memory_unanswered;
 
+static void *pc_memory_alloc(struct pc_region *region, u32 slots, u32 stride)
+{
+	region->bytes = PAGE_ALIGN(PARACORD_SLOT_OFFSET_BYTES + (u64)slots * stride);
+	return alloc_pages_exact(region->bytes, GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+}
+
 static void pc_memory_free(void *arg)
 {
 	struct pc_region *region = arg;
@@ -65,7 +69,7 @@ static void pc_memory_free(void *arg)
 }
 
 /* Writes the header as a host would write it. */
-static void pc_memory_describe(struct pc_region *region, u32 slots)
+static void pc_memory_describe(struct pc_region *region, u32 slots, u32 stride)
 {
 	struct paracord_header *h = region->base;
 
@@ -75,7 +79,7 @@ static void pc_memory_describe(struct pc_region *region, u32 slots)
 	h->header_bytes = PARACORD_HEADER_BYTES;
 	h->region_bytes = region->bytes;
 	h->slot_offset_bytes = PARACORD_SLOT_OFFSET_BYTES;
-	h->slot_stride_bytes = PC_MEMORY_STRIDE_BYTES;
+	h->slot_stride_bytes = stride;
 	h->slot_count = slots;
 	h->host_features = PARACORD_ANNOUNCED_FEATURES;
 	h->host_line_bytes = sizeof(struct paracord_host_line);
@@ -85,16 +89,24 @@ static void pc_memory_describe(struct pc_region *region, u32 slots)
 	region->host = *h;
 }
 
-/* Allocates a region and writes its header. Return: 0 or a negative error. */
+/*
+ * Allocates a region and writes its header. Each slot normally consists of a guest line, a host line and a PMU area. If there is not
+ * enough memory for such slots, the slots have no PMU area. Return: 0 or a negative error.
+ */
 int pc_memory_open(struct pc_region *region, struct device *dev)
 {
 	u32 slots = min_t(u32, PC_MEMORY_SLOTS_PER_CPU * roundup_pow_of_two(nr_cpu_ids),
 			  PARACORD_SLOTS_MAX);
+	u32 stride = PARACORD_SLOT_STRIDE_BYTES;
 	int err;
 
 	region->dev = dev;
-	region->bytes = PAGE_ALIGN(PARACORD_SLOT_OFFSET_BYTES + (u64)slots * PC_MEMORY_STRIDE_BYTES);
-	region->base = alloc_pages_exact(region->bytes, GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+	region->in_memory = true;
+	region->base = pc_memory_alloc(region, slots, stride);
+	if (!region->base) {
+		stride = 2 * PARACORD_LINE_BYTES;
+		region->base = pc_memory_alloc(region, slots, stride);
+	}
 	if (!region->base) {
 		dev_err(dev, "no %llu contiguous bytes for a region\n", (u64)region->bytes);
 		return -ENOMEM;
@@ -106,7 +118,7 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 		dev_err(dev, "the region lies too high in memory to be announced\n");
 		return -ERANGE;
 	}
-	pc_memory_describe(region, slots);
+	pc_memory_describe(region, slots, stride);
 	err = pc_domains_expect(region);
 	if (err)
 		return err;
@@ -115,8 +127,9 @@ int pc_memory_open(struct pc_region *region, struct device *dev)
 }
 
 /*
- * Looks for the answer to the last regular announcement. The CPU that made it has had time for another VM exit, at which the host
- * writes the answer. If PC_MEMORY_UNANSWERED answers in a row are missing, clears the host lines.
+ * Looks for the answer to the last regular announcement. The host writes the answer at the next VM exit of the CPU that made the
+ * announcement. By now, that CPU has had time for such an exit. If PC_MEMORY_UNANSWERED answers in a row are missing, clears the
+ * host lines.
  */
 static void pc_memory_look_for_answer(void)
 {
@@ -128,6 +141,7 @@ static void pc_memory_look_for_answer(void)
 	if ((s32)(READ_ONCE(pc_memory_asked->announcement) - pc_memory_asked_number) >= 0) {
 		pc_memory_unanswered = 0;
 		pc_domains_answered(region, READ_ONCE(pc_memory_asked->domain_table));
+		pc_pmu_answered(region, READ_ONCE(pc_memory_asked->host_flags));
 		return;
 	}
 	if (pc_memory_unanswered >= PC_MEMORY_UNANSWERED ||
@@ -165,7 +179,7 @@ void pc_memory_announce(struct pc_region *region)
 	local_irq_save(flags);
 	pc_memory_make_announcement(virt_to_phys(region->base), true);
 	local_irq_restore(flags);
-	/* The host may ignore this announcement, because the last one of an earlier driver may have come shortly before it. */
+	/* The host may ignore this announcement if an earlier instance of the driver made its last announcement shortly before. */
 	WRITE_ONCE(pc_memory_next, jiffies + msecs_to_jiffies(PC_MEMORY_SECOND_MS));
 	smp_store_release(&pc_memory_gpa, virt_to_phys(region->base));
 }
@@ -209,8 +223,8 @@ void pc_memory_announce_again(void)
 }
 
 /*
- * Makes an announcement on this CPU, unless some CPU made one less than PC_MEMORY_GAP_MS ago. The host then writes this
- * CPU's line and the table of domains. The driver expects no answer, because the host may not know this CPU.
+ * Makes an announcement on this CPU, unless some CPU made one less than PC_MEMORY_GAP_MS ago. The host then writes this CPU's
+ * line and the table of domains. The driver does not look for an answer, because the host may not know this CPU.
  */
 void pc_memory_announce_here(void)
 {

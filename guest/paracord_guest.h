@@ -50,6 +50,10 @@ struct pc_region {
 	u32 features;			/* offered by the host and accepted by this driver */
 	void __iomem *doorbell;		/* NULL: counters do not use the doorbell, or the doorbell is not mapped */
 	unsigned int vectors;		/* number of MSI-X vectors; vector n belongs to slot n; 0: none */
+	bool in_memory;			/* the region lies in the guest's own memory */
+	struct work_struct find_counters;	/* registers the PMU once a host serves the counters, if @in_memory */
+	bool perf_refuses;		/* perf has refused the PMU of a region in_memory */
+	bool awaits_counters;		/* answers to announcements may schedule @find_counters */
 	struct paracord_domain *domains;	/* checked copy of the domain table. A domain with max_khz 0 is not known yet. */
 	unsigned int domain_count;
 	u32 domain_table;		/* paracord_domain.table of @domains; 0: none yet, or a device's table before ABI 1.5 */
@@ -57,11 +61,11 @@ struct pc_region {
 	bool domains_in_use;		/* frequencies and capacities were started with @domains */
 	bool domains_refused;		/* a domain of the table in the guest's own memory is invalid; this was logged */
 	bool follows_host;		/* answers to announcements may schedule @find_domains */
-	u32 answered_table;		/* number of the table in the last answer that named one */
+	u32 answered_table;		/* ID of the table in the last answer that named a table */
 	struct delayed_work find_domains;
-	int last_asked;			/* CPU that announced the region last on behalf of @find_domains */
+	int last_asked;			/* CPU that last announced the region on behalf of @find_domains */
 	unsigned int asks_left;		/* number of announcements that @find_domains may still cause */
-	unsigned int looks_left;	/* number of runs of @find_domains that are left at the short interval */
+	unsigned int looks_left;	/* number of times that @find_domains may still run at the short interval */
 	bool told_of_wait;		/* the wait for a daemon was logged */
 };
 
@@ -76,7 +80,7 @@ struct pc_kick_state {
 	bool boosted;			/* the host line reported a boost at the last look */
 	bool stale;			/* boosted although the reason for the boost has ended on this CPU */
 	bool seen_by_host;		/* a VM exit has happened since @stale was set */
-	u32 boosts_seen;		/* counter of the host line at the last look */
+	u32 boosts_seen;		/* @boosts of the host line at the last look */
 	u64 observed_ns;		/* when this CPU last looked at the host line */
 	u64 boosted_since_ns;		/* earliest possible start of the boost, or time of the last kick */
 	u64 stale_since_ns;
@@ -163,8 +167,9 @@ int pc_hooks_list(char *buf, size_t bytes);
 
 /*
  * True if a switch can start or end a stale boost. Only switches between a real-time
- * and a normal task can do so, in either direction. A switch from or to idle makes no
- * boost stale, and the wakeup path from idle must stay short.
+ * and a normal task can do so, in either direction. Switches from and to idle are
+ * ignored, because they make no boost stale, and because the wakeup path from idle
+ * must stay short.
  */
 static inline bool pc_kick_concerns(u8 before, u8 next)
 {
@@ -215,19 +220,23 @@ unsigned long pc_freq_scale(const struct pc_cpu *cpu);
 #ifdef CONFIG_PERF_EVENTS
 bool pc_pmu_possible(const struct pc_region *region);
 void pc_pmu_start(struct pc_region *region);
-void pc_pmu_stop(void);
+void pc_pmu_stop(struct pc_region *region);
 void pc_pmu_exit(void);
+void pc_pmu_answered(struct pc_region *region, u8 host_flags);
 void pc_counters_online(const struct pc_region *region);
 void pc_counters_offline(void);
+void pc_counters_look(void);
 int pc_counters_list(char *buf);
 int pc_counters_latency(char *buf);
 #else
 static inline bool pc_pmu_possible(const struct pc_region *region) { return false; }
 static inline void pc_pmu_start(struct pc_region *region) { }
-static inline void pc_pmu_stop(void) { }
+static inline void pc_pmu_stop(struct pc_region *region) { }
 static inline void pc_pmu_exit(void) { }
+static inline void pc_pmu_answered(struct pc_region *region, u8 host_flags) { }
 static inline void pc_counters_online(const struct pc_region *region) { }
 static inline void pc_counters_offline(void) { }
+static inline void pc_counters_look(void) { }
 static inline int pc_counters_list(char *buf) { return 0; }
 static inline int pc_counters_latency(char *buf) { return 0; }
 #endif
@@ -251,15 +260,12 @@ bool pc_arch_kick_possible(void);
 void pc_arch_kick(void);
 
 /*
- * Address of the kernel's frequency scale of a CPU. Return: NULL if modules cannot
- * write the scale, or if the kernel writes it itself.
+ * Address of the kernel's frequency scale for a CPU. Return: NULL if modules cannot write the scale, or if the kernel writes it
+ * itself.
  */
 unsigned long *pc_arch_freq_scale(int nr);
 
-/*
- * Address of the kernel's capacity of a CPU. Return: NULL if the capacity cannot be
- * set, or if it comes from firmware.
- */
+/* Address of the kernel's capacity value for a CPU. Return: NULL if the capacity cannot be set, or if it comes from firmware. */
 unsigned long *pc_arch_cpu_capacity(int nr);
 
 /*
@@ -277,10 +283,10 @@ void pc_arch_ticks_stop(void);
 bool pc_arch_clock_is_constant(void);
 
 /*
+ * If schedutil knows that utilisation is frequency-invariant, it scales utilisation
+ * by the highest frequency. If it does not know this, it scales by policy->cur.
  * Return: the value of policy->cur, in kHz, with which schedutil chooses the right
- * frequencies without knowing that utilisation is frequency-invariant; 0 if schedutil
- * knows. If it knows, it scales the utilisation by the highest frequency; if not, by
- * policy->cur.
+ * frequencies in the second case; 0 in the first case.
  */
 unsigned int pc_arch_reference_khz(unsigned int max_khz);
 

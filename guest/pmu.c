@@ -8,6 +8,8 @@
 #include <linux/ctype.h>
 #include <linux/device.h>
 #include <linux/perf_event.h>
+#include <linux/rcupdate.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/version.h>
@@ -39,6 +41,9 @@ struct pc_event_file {
 static struct pc_event_file pc_event_files[PARACORD_EVENTS_MAX];
 static struct attribute *pc_event_attrs[PARACORD_EVENTS_MAX + 1];
 static unsigned int pc_event_count;
+/* Mask of the events that the host has offered: bit n stands for event n. */
+static u64 pc_events_offered;
+
 
 static ssize_t pc_event_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -92,6 +97,8 @@ static int pc_event_init(struct perf_event *event)
 		return -ENOENT;
 	if (event->attr.config >= pc_event_count || event->attr.exclude_idle)
 		return -EINVAL;
+	if (!(pc_events_offered & BIT_ULL(event->attr.config)))
+		return -EOPNOTSUPP;
 	if (has_branch_stack(event) || event->attr.precise_ip || event->attr.sigtrap)
 		return -EOPNOTSUPP;
 	if (is_sampling_event(event) && !pc_event_min_period(event))
@@ -111,7 +118,7 @@ static int pc_event_init(struct perf_event *event)
 	return 0;
 }
 
-/* Sends the changes to the host, unless perf has disabled the PMU. In that case, more changes may follow. */
+/* Sends the changes to the host, unless perf has disabled the PMU. While the PMU is disabled, more changes may follow. */
 static void pc_pmu_changed(struct pc_counters *c)
 {
 	if (!c->collecting && (c->changed || c->read))
@@ -145,7 +152,7 @@ static int pc_event_add(struct perf_event *event, int flags)
 	struct pc_counters *c = this_cpu_ptr(&pc_counters);
 	int nr;
 
-	/* The region of the event is gone. The event's number may mean another event in the next region. */
+	/* The event's region is gone. In the next region, the event's number may mean another event. */
 	if (READ_ONCE(pc_pmu_ends))
 		return -ENODEV;
 	nr = pc_counter_take(c, event);
@@ -221,6 +228,15 @@ static bool pc_is_name(const u8 *name)
 	return length && length < PARACORD_EVENT_NAME_BYTES;
 }
 
+static struct attribute *pc_event_file_of(struct pc_event_file *file)
+{
+	file->attr = (struct device_attribute){
+		.attr = { .name = file->name, .mode = 0444 },
+		.show = pc_event_show,
+	};
+	return &file->attr.attr;
+}
+
 /* Copies the table of events to pc_event_files. Return: whether the table is valid. */
 static bool pc_events_read(const struct pc_region *region)
 {
@@ -252,26 +268,35 @@ static bool pc_events_read(const struct pc_region *region)
 		}
 		memcpy(file->name, event.name, sizeof(file->name));
 		file->min_period = event.min_period;
-		file->attr = (struct device_attribute){
-			.attr = { .name = file->name, .mode = 0444 },
-			.show = pc_event_show,
-		};
-		pc_event_attrs[i] = &file->attr.attr;
+		pc_event_attrs[i] = pc_event_file_of(file);
 	}
 	pc_event_attrs[i] = NULL;
 	pc_event_count = h->event_count;
+	pc_events_offered = ~0ull;
 	return true;
 }
 
-static bool pc_host_answers(void)
+/* Creates a file for each event of PARACORD_EVENT_LIST that the host offers. Return: whether the host offers any. */
+static bool pc_events_list(u64 offered)
 {
-	unsigned long flags;
-	bool answers;
+	const char *at = PARACORD_EVENT_LIST;
+	unsigned int number, files = 0;
 
-	local_irq_save(flags);
-	answers = pc_counters_ring(this_cpu_ptr(&pc_counters));
-	local_irq_restore(flags);
-	return answers;
+	for (number = 0; *at && number < PARACORD_EVENTS_MAX; number++) {
+		struct pc_event_file *file = &pc_event_files[number];
+		size_t length = strcspn(at, " ");
+
+		strscpy(file->name, at, min(length + 1, sizeof(file->name)));
+		file->min_period = 0;
+		if (offered & BIT_ULL(number))
+			pc_event_attrs[files++] = pc_event_file_of(file);
+		at += length;
+		at += *at == ' ';
+	}
+	pc_event_attrs[files] = NULL;
+	pc_event_count = number;
+	pc_events_offered = offered;
+	return files;
 }
 
 /* Return: whether the guest can use the counters of @region: it can cause a VM exit, and the slots have a PMU area. */
@@ -283,36 +308,83 @@ bool pc_pmu_possible(const struct pc_region *region)
 	return leaves && region->host.slot_stride_bytes >= sizeof(struct paracord_slot);
 }
 
-/*
- * Registers the PMU if the host serves counters. Called after pc_vcpus_start(). Any error disables the guest's counters and
- * nothing else.
- */
-void pc_pmu_start(struct pc_region *region)
+/* Registers the PMU with perf. Return: whether perf has accepted it. */
+static bool pc_pmu_register(const struct pc_region *region)
 {
 	int err;
 
+	WRITE_ONCE(pc_pmu_ends, false);
+	pc_pmu.capabilities = region->vectors ? 0 : PERF_PMU_CAP_NO_INTERRUPT;
+	err = perf_pmu_register(&pc_pmu, "paracord", -1);
+	if (err)
+		dev_err(region->dev, "perf refuses a PMU: %d\n", err);
+	pc_pmu_registered = !err;
+	return !err;
+}
+
+static void pc_try_here(void *unused)
+{
+	pc_counters_try(NULL);
+}
+
+/* Registers the PMU if the host serves the counters of a region in the guest's own memory. */
+static void pc_find_counters(struct work_struct *work)
+{
+	struct pc_region *region = container_of(work, struct pc_region, find_counters);
+	u64 offered = 0;
+
+	if (pc_pmu_registered || region->perf_refuses || !pc_counters_try(&offered) || !pc_events_list(offered))
+		return;
+	/* From now on, all CPUs wait for answers. */
+	if (pc_pmu_register(region))
+		on_each_cpu(pc_try_here, NULL, 1);
+	else
+		WRITE_ONCE(region->perf_refuses, true);
+}
+
+/*
+ * Called when the host has answered an announcement. @host_flags: from the host line of the CPU that made the announcement. The
+ * call comes from a CPU that is not idle, with interrupts off.
+ */
+void pc_pmu_answered(struct pc_region *region, u8 host_flags)
+{
+	bool wanted = READ_ONCE(region->awaits_counters) && !READ_ONCE(region->perf_refuses) && !pc_pmu_registered;
+
+	if (wanted && host_flags & PARACORD_HOST_COUNTS)
+		schedule_work(&region->find_counters);
+}
+
+/*
+ * Registers the PMU if the host serves counters. Called after pc_vcpus_start(). Any error disables the guest's counters and
+ * nothing else. If the region lies in the guest's own memory, no host knows it yet, so the PMU is registered later.
+ */
+void pc_pmu_start(struct pc_region *region)
+{
 	if (!(region->features & PARACORD_F_PMU))
 		return;
 	if (pc_pmu_registered) {
 		dev_warn(region->dev, "events of an earlier region are still open: nothing can be counted; close them and load the module anew\n");
-	} else if (!pc_host_answers()) {
+	} else if (region->in_memory) {
+		INIT_WORK(&region->find_counters, pc_find_counters);
+		WRITE_ONCE(region->awaits_counters, true);
+		return;
+	} else if (!pc_counters_try(NULL)) {
 		dev_info(region->dev, "the host does not serve counters now: nothing can be counted\n");
-	} else if (pc_events_read(region)) {
-		WRITE_ONCE(pc_pmu_ends, false);
-		pc_pmu.capabilities = region->vectors ? 0 : PERF_PMU_CAP_NO_INTERRUPT;
-		err = perf_pmu_register(&pc_pmu, "paracord", -1);
-		if (!err) {
-			pc_pmu_registered = true;
-			return;
-		}
-		dev_err(region->dev, "perf refuses a PMU: %d\n", err);
+	} else if (pc_events_read(region) && pc_pmu_register(region)) {
+		return;
 	}
 	pc_region_drop_feature(region, PARACORD_F_PMU);
 }
 
 /* Unregisters the PMU if no event is open. Open events are not added to a counter any more, but they keep the module loaded. */
-void pc_pmu_stop(void)
+void pc_pmu_stop(struct pc_region *region)
 {
+	if (READ_ONCE(region->awaits_counters)) {
+		WRITE_ONCE(region->awaits_counters, false);
+		/* pc_pmu_answered() runs with interrupts off, so it schedules nothing after synchronize_rcu(). */
+		synchronize_rcu();
+		cancel_work_sync(&region->find_counters);
+	}
 	WRITE_ONCE(pc_pmu_ends, true);
 	/* Pairs with smp_mb__after_atomic() in pc_event_init(). */
 	smp_mb();

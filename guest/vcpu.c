@@ -11,7 +11,7 @@
 
 #include "paracord_guest.h"
 
-/* Longest time for which a change of the running task stays unpublished if no hook reports the change. */
+/* Longest time for which a change of the running task's class or priority stays unpublished if no hook reports the change. */
 #define PC_LOOK_MS	20
 
 /* The timer's interval if it also reads the speed of the CPU. The host writes the speed at the same interval. */
@@ -42,10 +42,11 @@ static void pc_look(struct timer_list *timer)
 		pc_invariance_look();
 		next_ms = PC_LOOK_INVARIANT_MS;
 	}
+	pc_counters_look();
 	local_irq_restore(flags);
 	/*
-	 * The timer also runs when a CPU has woken only for the kernel's own work. The guest is then idle, and an idle guest
-	 * announces nothing.
+	 * The timer also runs when a CPU has woken only for the kernel's own work. The guest then counts as idle, and an idle
+	 * guest announces nothing.
 	 */
 	if (cpu->worked || current->mm)
 		pc_memory_announce_again();

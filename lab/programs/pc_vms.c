@@ -9,6 +9,7 @@
  *   --announce_ms N  time between two announcements; 0: none
  *   --class_ms N     time after which the guest alternately shows a real-time task and a normal one; 0: never
  *   --asks N         the request of the guest (paracord_guest_line.perf_request)
+ *   --count N        1: after each announcement, the guest asks for its counters, in two kicks
  *   --exec_ms N      time after which the vCPU's thread becomes pc_hog; 0: never
  *   --edge N         1: the guest line is the last line of the VM's memory, so the host line would lie behind this
  *                       memory, where the process has something else
@@ -20,8 +21,8 @@
  * What the process puts there instead looks like a region: its host line is the one that the host has written last,
  * and its guest line asks for FOREIGN_ASKS. So the host does not notice from the content that it is wrong.
  *
- * Prints one line: "answered N domains N taken N foreign_writes N made_present N". `answered`: announcements that the
- * host has answered in the host line. `domains`: virtual machines that have the host's performance domains at the
+ * Prints one line: "answered N counted N domains N taken N foreign_writes N made_present N". `answered`: announcements
+ * that the host has answered in the host line. `counted`: requests for counters that the host has answered. `domains`: virtual machines that have the host's performance domains at the
  * end. `foreign_writes`: how often the host has written to the memory while it was taken, and virtual machines behind
  * whose memory the host has written.
  * `made_present`: how often a page that was given back was present again, although the process had not touched it.
@@ -44,9 +45,9 @@
 #include "announce/describe.h"
 #include "monotonic.h"
 #include "options.h"
+#include "vms_guest.h"
 
 #define PAGE		4096u
-#define CODE_BYTES	(4 * PAGE)
 #define REGION_BYTES	(2 * PAGE)
 #define REGION_SLOT	1
 #define FOREIGN_ASKS	777
@@ -59,7 +60,7 @@
 #define PAGE_IS_PRESENT	(1ull << 63)
 
 struct totals {
-	atomic_ulong answered, domains, taken, foreign_writes, made_present;
+	atomic_ulong answered, counted, domains, taken, foreign_writes, made_present;
 };
 
 struct machine {
@@ -78,18 +79,9 @@ struct machine {
 	sem_t announced;
 };
 
-static long vms = 1, seconds = 5, exit_us = 1000, announce_ms = 1000, class_ms, asks, take, edge, exec_ms;
+static long vms = 1, seconds = 5, exit_us = 1000, announce_ms = 1000, class_ms, asks, count, take, edge, exec_ms;
 static struct totals *totals;
 static uint64_t end_ns;
-
-static int need(int result, const char *what)
-{
-	if (result < 0) {
-		fprintf(stderr, "pc_vms: %s: %s\n", what, strerror(errno));
-		exit(1);
-	}
-	return result;
-}
 
 static void *memory(size_t bytes)
 {
@@ -107,102 +99,6 @@ static void set_slot(struct machine *m, uint32_t slot, uint64_t gpa, size_t byte
 
 	need(ioctl(m->vm, KVM_SET_USER_MEMORY_REGION, &region), "KVM_SET_USER_MEMORY_REGION");
 }
-
-/*
- * The guest's program: it asks the process, with an exit, whether to announce. If so, it announces, and loops for a
- * while, so that the memory can be taken before the exit at which the host would answer. Then it begins anew.
- */
-#if defined(__x86_64__)
-#define CODE_GPA	0
-#define REGION_GPA	0x100000ull
-#define START		0x1000
-#define FAULT		0x2000
-#define VECTOR_GP	13
-
-static void load_program(struct machine *m)
-{
-	static const uint8_t program[] = {
-		0xe4, 0x10,			/* in al, 0x10 */
-		0x84, 0xc0, 0x74, 0xfa,		/* nothing to announce: begin anew */
-		0x66, 0xb9, 0, 0, 0, 0,		/* mov ecx, PARACORD_ANNOUNCE_MSR */
-		0x66, 0xb8, 0, 0, 0, 0,		/* mov eax, REGION_GPA */
-		0x66, 0x31, 0xd2, 0x0f, 0x30,	/* xor edx, edx; wrmsr */
-		0x66, 0xb9, 0, 0, 8, 0,		/* mov ecx, 0x80000 */
-		0x67, 0xe2, 0xfd,		/* loop */
-		0xeb, 0xde,			/* begin anew */
-	};
-	/* KVM refuses the MSR: continue behind the instruction. */
-	static const uint8_t fault[] = { 0x55, 0x89, 0xe5, 0x83, 0x46, 0x02, 0x02, 0x5d, 0xcf };
-	const uint32_t msr = PARACORD_ANNOUNCE_MSR, gpa = REGION_GPA;
-	const uint16_t vector[] = { FAULT, 0 };
-	struct kvm_sregs system;
-	struct kvm_regs regs = { .rip = START, .rsp = 0x3f00, .rflags = 2 };
-
-	memcpy(m->code + START, program, sizeof(program));
-	memcpy(m->code + START + 8, &msr, sizeof(msr));
-	memcpy(m->code + START + 14, &gpa, sizeof(gpa));
-	memcpy(m->code + FAULT, fault, sizeof(fault));
-	memcpy(m->code + 4 * VECTOR_GP, vector, sizeof(vector));
-	need(ioctl(m->vcpu, KVM_GET_SREGS, &system), "KVM_GET_SREGS");
-	system.cs.base = 0;
-	system.cs.selector = 0;
-	need(ioctl(m->vcpu, KVM_SET_SREGS, &system), "KVM_SET_SREGS");
-	need(ioctl(m->vcpu, KVM_SET_REGS, &regs), "KVM_SET_REGS");
-}
-
-static bool answer(struct machine *m, uint8_t what)
-{
-	struct kvm_run *run = m->run;
-
-	if (run->exit_reason != KVM_EXIT_IO)
-		return false;
-	*((uint8_t *)run + run->io.data_offset) = what;
-	return true;
-}
-#else
-#define CODE_GPA	0x40000000ull
-#define REGION_GPA	0x50000000ull
-#define DEVICE_GPA	0x9000000ull
-
-static void set_register(struct machine *m, uint64_t number, uint64_t value)
-{
-	struct kvm_one_reg reg = {
-		.id = KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | number, .addr = (uintptr_t)&value,
-	};
-
-	need(ioctl(m->vcpu, KVM_SET_ONE_REG, &reg), "KVM_SET_ONE_REG");
-}
-
-static void load_program(struct machine *m)
-{
-	static const uint32_t program[] = {
-		0x39400264,	/* ldrb w4, [x19] */
-		0x34ffffe4,	/* nothing to announce: begin anew */
-		0xaa1403e0,	/* mov x0, x20 */
-		0xd4000002,	/* hvc #0 */
-		0x52a00105,	/* mov w5, 0x80000 */
-		0x710004a5,	/* subs w5, w5, 1 */
-		0x54ffffe1,	/* loop */
-		0x17fffff9,	/* begin anew */
-	};
-	struct kvm_vcpu_init init;
-
-	memcpy(m->code, program, sizeof(program));
-	need(ioctl(m->vm, KVM_ARM_PREFERRED_TARGET, &init), "KVM_ARM_PREFERRED_TARGET");
-	need(ioctl(m->vcpu, KVM_ARM_VCPU_INIT, &init), "KVM_ARM_VCPU_INIT");
-	set_register(m, KVM_REG_ARM_CORE_REG(regs.regs[19]), DEVICE_GPA);
-	set_register(m, KVM_REG_ARM_CORE_REG(regs.regs[20]), PARACORD_ANNOUNCE_HVC | REGION_GPA >> 12 << 32);
-	set_register(m, KVM_REG_ARM_CORE_REG(regs.pc), CODE_GPA);
-}
-
-static bool answer(struct machine *m, uint8_t what)
-{
-	if (m->run->exit_reason != KVM_EXIT_MMIO)
-		return false;
-	m->run->mmio.data[0] = what;
-	return true;
-}
-#endif
 
 static void make(struct machine *m)
 {
@@ -224,13 +120,22 @@ static void make(struct machine *m)
 		m->header->region_bytes += m->header->slot_offset_bytes - PARACORD_SLOT_OFFSET_BYTES;
 	}
 	m->slot = (void *)((uint8_t *)m->header + m->header->slot_offset_bytes);
-	declare_driver(m->header, PARACORD_F_BOOST | PARACORD_F_PERF_REQUEST);
+	declare_driver(m->header, PARACORD_F_BOOST | PARACORD_F_PERF_REQUEST | (count ? PARACORD_F_PMU : 0));
 	m->slot->guest.perf_request = (uint16_t)asks;
 	set_slot(m, 0, CODE_GPA, CODE_BYTES, m->code);
 	set_slot(m, REGION_SLOT, REGION_GPA, REGION_BYTES, m->header);
-	load_program(m);
+	load_guest(m->vm, m->vcpu, m->code, count);
 	pthread_mutex_init(&m->region_lock, NULL);
 	sem_init(&m->announced, 0, 0);
+}
+
+/* Makes a new request for counters, of no event, and counts an answer to the earlier one. */
+static void ask_for_counters(struct machine *m)
+{
+	volatile uint32_t *asked = &m->slot->pmu.asked, *served = &m->slot->pmu_host.served;
+
+	atomic_fetch_add(&totals->counted, *asked && *served == *asked);
+	++*asked;
 }
 
 /* Gives the next announcement a new number, and counts an answer to an earlier one. */
@@ -241,6 +146,8 @@ static void renew(struct machine *m)
 	atomic_fetch_add(&totals->answered, answered != m->answered);
 	m->answered = answered;
 	m->header->guest_announcements++;
+	if (count)
+		ask_for_counters(m);
 }
 
 static void show_other_task(struct machine *m)
@@ -287,7 +194,7 @@ static void *run_vcpu(void *argument)
 		each(m, class_ms, &class_ns, show_other_task);
 		/* If the memory is taken, the guest announces what it no longer has. */
 		due = each(m, announce_ms, &announce_ns, renew);
-		if (!answer(m, due ? ANNOUNCE : 0)) {
+		if (!answer_guest(m->run, due ? ANNOUNCE : 0)) {
 			fprintf(stderr, "pc_vms: exit for the reason %u\n", m->run->exit_reason);
 			exit(1);
 		}
@@ -415,6 +322,7 @@ int main(int argc, char **argv)
 		{ "--announce_ms", &announce_ms, 0, 1000000 },
 		{ "--class_ms", &class_ms, 0, 1000000 },
 		{ "--asks", &asks, 0, PARACORD_SCALE },
+		{ "--count", &count, 0, 1 },
 		{ "--take", &take, 0, 2 },
 		{ "--edge", &edge, 0, 1 },
 		{ "--exec_ms", &exec_ms, 0, 1000000 },
@@ -436,7 +344,7 @@ int main(int argc, char **argv)
 	}
 	while (wait(&status) > 0)
 		failed |= status;
-	printf("answered %lu domains %lu taken %lu foreign_writes %lu made_present %lu\n", totals->answered,
-	       totals->domains, totals->taken, totals->foreign_writes, totals->made_present);
+	printf("answered %lu counted %lu domains %lu taken %lu foreign_writes %lu made_present %lu\n", totals->answered,
+	       totals->counted, totals->domains, totals->taken, totals->foreign_writes, totals->made_present);
 	return failed ? 1 : 0;
 }

@@ -75,7 +75,7 @@ def test_a_realtime_task_is_boosted_by_its_hint_without_a_device(host, guest, an
         assert boosts >= 3 if announce else boosts == 0
         if announce:
             kick = ["kick"] if host.arch == "x86_64" else []
-            wanted = ["boost", "preempt_count", *kick, "perf_request", "capacity"]
+            wanted = ["boost", "preempt_count", *kick, "perf_request", "capacity", "pmu"]
             assert vm(daemon)["region"]["features"] == wanted
             assert counter(daemon.status(), "guest_read_errors") == 0
 

@@ -3,7 +3,7 @@
 
 pub const PARACORD_MAGIC: u64 = 4923084492946686288;
 pub const PARACORD_ABI_MAJOR: u32 = 1;
-pub const PARACORD_ABI_MINOR: u32 = 5;
+pub const PARACORD_ABI_MINOR: u32 = 6;
 pub const PARACORD_LINE_BYTES: u32 = 64;
 pub const PARACORD_HEADER_BYTES: u32 = 128;
 pub const PARACORD_SLOT_STRIDE_BYTES: u32 = 1024;
@@ -18,6 +18,7 @@ pub const PARACORD_EVENT_OFFSET_BYTES: u32 = 3200;
 pub const PARACORD_EVENT_STRIDE_BYTES: u32 = 32;
 pub const PARACORD_EVENTS_MAX: u32 = 28;
 pub const PARACORD_EVENT_NAME_BYTES: u32 = 24;
+pub const PARACORD_EVENT_LIST: &[u8; 351] = b"cycles instructions cache-references cache-misses branches branch-misses bus-cycles stalled-cycles-frontend stalled-cycles-backend ref-cycles L1-dcache-loads L1-dcache-load-misses L1-icache-load-misses LLC-loads LLC-load-misses dTLB-loads dTLB-load-misses iTLB-load-misses cpu-clock task-clock page-faults context-switches cpu-migrations major-faults\0";
 pub const PARACORD_COUNTERS: u32 = 16;
 pub const PARACORD_SCALE: u32 = 1024;
 pub const PARACORD_IVSHMEM_VENDOR_ID: u32 = 6900;
@@ -28,7 +29,9 @@ pub const PARACORD_DOORBELL_OFFSET: u32 = 12;
 pub const PARACORD_ANNOUNCE_MSR: u32 = 1346587393;
 pub const PARACORD_ANNOUNCE_HVC: u32 = 3321909323;
 pub const PARACORD_ANNOUNCE_MS: u32 = 1000;
-pub const PARACORD_ANNOUNCED_FEATURES: u32 = 31;
+pub const PARACORD_KICK_HYPERCALL: u32 = 5260107;
+pub const PARACORD_KICK_HVC: u32 = 2248146944;
+pub const PARACORD_ANNOUNCED_FEATURES: u32 = 63;
 pub const PARACORD_F_BOOST: u32 = 1;
 pub const PARACORD_F_PREEMPT_COUNT: u32 = 2;
 pub const PARACORD_F_KICK: u32 = 4;
@@ -51,6 +54,7 @@ pub const PARACORD_REASON_IRQ: u32 = 1;
 pub const PARACORD_REASON_RT: u32 = 2;
 pub const PARACORD_REASON_CRITICAL: u32 = 3;
 pub const PARACORD_REASONS: u32 = 4;
+pub const PARACORD_HOST_COUNTS: u32 = 1;
 pub const PARACORD_WANT_USER: u32 = 1;
 pub const PARACORD_WANT_KERNEL: u32 = 2;
 pub type __u8 = core::ffi::c_uchar;
@@ -497,7 +501,10 @@ const _: () = {
 pub struct paracord_pmu_host {
     pub served: __u32,
     pub refused: __u32,
-    pub host_reserved: [__u8; 56usize],
+    pub service: __u32,
+    pub host_reserved32: __u32,
+    pub offered: __u64,
+    pub host_reserved: [__u8; 40usize],
     pub counter: [paracord_pmu_count; 16usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -515,8 +522,17 @@ const _: () = {
         "Offset of field: paracord_pmu_host::refused",
     ][::core::mem::offset_of!(paracord_pmu_host, refused) - 4usize];
     [
+        "Offset of field: paracord_pmu_host::service",
+    ][::core::mem::offset_of!(paracord_pmu_host, service) - 8usize];
+    [
+        "Offset of field: paracord_pmu_host::host_reserved32",
+    ][::core::mem::offset_of!(paracord_pmu_host, host_reserved32) - 12usize];
+    [
+        "Offset of field: paracord_pmu_host::offered",
+    ][::core::mem::offset_of!(paracord_pmu_host, offered) - 16usize];
+    [
         "Offset of field: paracord_pmu_host::host_reserved",
-    ][::core::mem::offset_of!(paracord_pmu_host, host_reserved) - 8usize];
+    ][::core::mem::offset_of!(paracord_pmu_host, host_reserved) - 24usize];
     [
         "Offset of field: paracord_pmu_host::counter",
     ][::core::mem::offset_of!(paracord_pmu_host, counter) - 64usize];

@@ -15,7 +15,7 @@ mod header;
 mod line;
 mod pmu;
 
-/// Mirror of `abi/paracord_abi.h`, generated.
+/// Generated mirror of `abi/paracord_abi.h`.
 #[allow(missing_docs, non_camel_case_types, clippy::all)]
 #[rustfmt::skip]
 #[path = "generated.rs"]
@@ -32,10 +32,10 @@ pub use line::{
 pub use pmu::{
     COUNTERS, CounterCounts, CounterWant, EventError, EventOffer, OFFER_BYTES, PMU_GUEST_BYTES,
     PMU_GUEST_OFFSET, PMU_HOST_BYTES, PMU_HOST_OFFSET, PMU_SERVED_OFFSET, PmuAnswer, PmuAsk,
-    ServedAt, event_names, offer_events,
+    ServedAt, event_names, known_events, offer_events,
 };
 
-/// Whether a field may be read, because it ends inside the bytes that the writer has declared
+/// Whether a field ends inside the bytes that the writer has declared, so that it may be read
 /// (`PARACORD_FIELD_IN`).
 pub const fn field_in(offset_bytes: usize, size_bytes: usize, declared_bytes: usize) -> bool {
     match offset_bytes.checked_add(size_bytes) {

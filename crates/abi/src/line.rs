@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The cache lines of a slot: the guest's line, which is read from a copy, and the host's line.
+//! The cache lines of a slot: the guest line, which is read from a copy, and the host line.
 
 use core::mem::{offset_of, size_of};
 
@@ -9,26 +9,26 @@ use crate::{field_in, read_field, write_field};
 /// Size of a cache line.
 pub const LINE_BYTES: usize = layout::PARACORD_LINE_BYTES as usize;
 
-/// What runs on a vCPU. The fields were checked.
+/// What runs on a vCPU. The fields have been checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestContext {
     /// `PARACORD_TASK_*`; anything unknown becomes `PARACORD_TASK_UNKNOWN`.
     pub task_class: u8,
     /// Effective priority in the guest's kernel, at most 139. Lower values are more urgent.
     pub task_prio: u8,
-    /// The vCPU is in a hard interrupt handler.
+    /// Whether the vCPU is in a hard interrupt handler.
     pub hardirq: bool,
-    /// The vCPU is in a softirq handler.
+    /// Whether the vCPU is in a softirq handler.
     pub softirq: bool,
-    /// The vCPU is in an NMI handler.
+    /// Whether the vCPU is in an NMI handler.
     pub nmi: bool,
-    /// Preemption is disabled.
+    /// Whether preemption is disabled.
     pub critical: bool,
-    /// The vCPU is idle and about to halt.
+    /// Whether the vCPU is idle and about to halt.
     pub halting: bool,
 }
 
-/// A guest line. Each field was checked and clamped on its own. A field that the guest did not
+/// A guest line. Each field has been checked and clamped separately. A field that the guest did not
 /// declare is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestLine {
@@ -41,7 +41,7 @@ pub struct GuestLine {
     pub perf_request: Option<u16>,
     /// The highest value that the guest's governor may request, 0..=1024; 0: no limit.
     pub perf_limit: Option<u16>,
-    /// Utilisation of the guest's runqueue, 0..=1024.
+    /// Utilisation of the vCPU's run queue in the guest, 0..=1024.
     pub runqueue_util: Option<u16>,
     /// Number of kicks that the guest has sent; wraps.
     pub kicks: Option<u32>,
@@ -60,7 +60,8 @@ macro_rules! declared {
 }
 
 impl GuestLine {
-    /// Checks a copied line, of which the guest has declared `declared_bytes`.
+    /// Checks a copied line. The guest has declared that it uses the first `declared_bytes` of the
+    /// line.
     pub fn from_bytes(copy: &[u8; LINE_BYTES], declared_bytes: u32) -> GuestLine {
         let context_declared = field_in(0, size_of::<paracord_context>(), declared_bytes as usize);
         let gpa = declared!(copy, declared_bytes, u64, preempt_count_gpa);
@@ -103,6 +104,8 @@ pub struct HostBoost {
     pub state: u8,
     /// Mask of `1 << PARACORD_REASON_*`.
     pub reasons: u8,
+    /// `PARACORD_HOST_*`.
+    pub flags: u8,
     /// Number of boosts so far; wraps.
     pub boosts: u32,
     /// Number of forced unboosts so far; wraps.
@@ -115,6 +118,7 @@ impl HostBoost {
         let mut bytes = [0u8; HOST_BOOST_BYTES];
         write_field!(bytes, self.state, paracord_host_line, boost_state);
         write_field!(bytes, self.reasons, paracord_host_line, boost_reasons);
+        write_field!(bytes, self.flags, paracord_host_line, host_flags);
         write_field!(bytes, self.boosts, paracord_host_line, boosts);
         write_field!(bytes, self.throttles, paracord_host_line, throttles);
         bytes
@@ -130,8 +134,8 @@ pub const HOST_PLACE_MIN_BYTES: usize = (offset_of!(paracord_host_line, domain) 
     .next_multiple_of(4)
     - HOST_BOOST_BYTES;
 
-/// Where a vCPU runs and how fast: the [`HOST_PLACE_BYTES`] that follow the boost part of a host
-/// line.
+/// Where a vCPU runs and how fast. This part has the [`HOST_PLACE_BYTES`] that follow the boost
+/// part of a host line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPlace {
     /// Capacity of the physical CPU at its highest frequency, 1..=1024; 0: unknown.
@@ -146,7 +150,7 @@ pub struct HostPlace {
     pub pressure: u16,
     /// Index of the vCPU's performance domain.
     pub domain: Option<u16>,
-    /// Table to which `domain` refers; 0: the one in the region.
+    /// ID of the table to which `domain` refers; 0: the table in the region.
     pub domain_table: u32,
 }
 

@@ -19,33 +19,33 @@ pub const PMU_HOST_BYTES: usize = size_of::<paracord_pmu_host>();
 pub const PMU_GUEST_OFFSET: usize = offset_of!(paracord_slot, pmu);
 /// Offset of the host's lines in a slot.
 pub const PMU_HOST_OFFSET: usize = offset_of!(paracord_slot, pmu_host);
-/// Offset, in the host's lines, of the number of the batch that was served. The host writes it
-/// last.
+/// Offset, in the host's lines, of the number of the last batch that the host has served. The host
+/// writes this number last.
 pub const PMU_SERVED_OFFSET: usize = offset_of!(paracord_pmu_host, served);
 
-/// What a guest wants to count with one counter. The guest may have written any values.
+/// What a guest requests from one counter. The guest may have written any values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterWant {
     /// Index of the event; `None`: the counter is off.
     pub event: Option<u16>,
-    /// Count in user mode.
+    /// Whether to count in user mode.
     pub user: bool,
-    /// Count in kernel mode.
+    /// Whether to count in kernel mode.
     pub kernel: bool,
     /// The event overflows after each `period` counts; 0: it only counts.
     pub period: u64,
-    /// The part of the first period that has already passed, in units of 2^-32.
+    /// The part of the first period that has already passed, in units of `period` / 2^32.
     pub elapsed: u32,
 }
 
-/// What a guest wants of all counters of a vCPU.
+/// What a guest requests from all counters of a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PmuAsk {
     /// Number of the batch; 0: there was no batch yet.
     pub asked: u32,
-    /// Mask of the counters whose counts the guest wants to read.
+    /// Mask of the counters whose counts the guest requests.
     pub read: u16,
-    /// The wants, by counter.
+    /// The requests, by counter.
     pub wants: [CounterWant; COUNTERS],
 }
 
@@ -91,8 +91,14 @@ pub struct CounterCounts {
 pub struct PmuAnswer {
     /// Number of the batch that was served. It is stored last, at [`PMU_SERVED_OFFSET`].
     pub served: u32,
-    /// Mask of the counters that are wanted but do not count.
+    /// Mask of the counters that do not count, although the guest has requested an event for them.
     pub refused: u16,
+    /// For a region in the guest's own memory: a number that changes when another host or daemon
+    /// begins to count. For the region of a device: 0.
+    pub service: u32,
+    /// For a region in the guest's own memory: the events on offer; bit n stands for event n of
+    /// [`known_events`]. For the region of a device: 0.
+    pub offered: u64,
     /// The counts, by counter.
     pub counters: [CounterCounts; COUNTERS],
 }
@@ -115,6 +121,8 @@ impl PmuAnswer {
         PmuAnswer {
             served: read_field!(copy, u32, paracord_pmu_host, served),
             refused: read_field!(copy, u32, paracord_pmu_host, refused) as u16,
+            service: read_field!(copy, u32, paracord_pmu_host, service),
+            offered: read_field!(copy, u64, paracord_pmu_host, offered),
             counters,
         }
     }
@@ -124,6 +132,8 @@ impl PmuAnswer {
         let mut bytes = [0u8; PMU_HOST_BYTES];
         write_field!(bytes, self.served, paracord_pmu_host, served);
         write_field!(bytes, u32::from(self.refused), paracord_pmu_host, refused);
+        write_field!(bytes, self.service, paracord_pmu_host, service);
+        write_field!(bytes, self.offered, paracord_pmu_host, offered);
         let places = bytes[offset_of!(paracord_pmu_host, counter)..]
             .chunks_exact_mut(size_of::<paracord_pmu_count>());
         for (place, counter) in places.zip(&self.counters) {
@@ -134,6 +144,12 @@ impl PmuAnswer {
         }
         bytes
     }
+}
+
+/// The names of the events that guests without a device may count, in the order of their numbers.
+pub fn known_events() -> impl Iterator<Item = &'static str> {
+    let list = layout::PARACORD_EVENT_LIST.strip_suffix(b"\0").unwrap_or_default();
+    std::str::from_utf8(list).unwrap_or_default().split(' ')
 }
 
 /// An event that a guest may count.
@@ -160,16 +176,16 @@ pub enum EventError {
         /// The name.
         found: String,
     },
-    /// An older version made the region, without room for events.
+    /// The region was created by an older version and has no room for events.
     #[error("the region has no room for a table of events: create it anew")]
     NoRoom,
 }
 
 const EVENT_BYTES: usize = layout::PARACORD_EVENT_STRIDE_BYTES as usize;
 const EVENT_OFFSET: usize = layout::PARACORD_EVENT_OFFSET_BYTES as usize;
-/// Longest name, without the byte that ends it.
+/// Longest name, without the terminating NUL.
 const NAME_MAX: usize = layout::PARACORD_EVENT_NAME_BYTES as usize - 1;
-/// Number of bytes, from the start of a region, that [`offer_events`] changes.
+/// Number of bytes at the start of a region that [`offer_events`] may change.
 pub const OFFER_BYTES: usize = EVENT_OFFSET + EVENT_BYTES * layout::PARACORD_EVENTS_MAX as usize;
 
 /// Who serves the PMU areas.
@@ -181,8 +197,8 @@ pub enum ServedAt {
     Kick,
 }
 
-/// Writes into a region's first bytes which events are on offer, and who serves the PMU areas. If
-/// `events` is empty, no PMU is offered. Call this before the guest starts.
+/// Writes two things into a region's first bytes: which events are on offer, and who serves the PMU
+/// areas. If `events` is empty, no PMU is offered. Call this before the guest starts.
 ///
 /// # Errors
 /// Any [`EventError`], in which case nothing was changed.
@@ -333,7 +349,8 @@ mod tests {
 
     #[test]
     fn an_answer_lies_where_the_header_says() {
-        let mut answer = PmuAnswer { served: 1, refused: 2, ..PmuAnswer::default() };
+        let mut answer =
+            PmuAnswer { served: 1, refused: 2, service: 7, offered: 8, ..PmuAnswer::default() };
         answer.counters[15] =
             CounterCounts { count: 3, enabled_ns: 4, running_ns: 5, overflows: 6 };
         let bytes = answer.to_bytes();
@@ -344,6 +361,14 @@ mod tests {
             .filter(|(_, byte)| **byte != 0)
             .map(|(at, b)| (at, *b))
             .collect();
-        assert_eq!(set, [(0, 1), (4, 2), (544, 3), (552, 4), (560, 5), (568, 6)]);
+        let counts = [(544, 3), (552, 4), (560, 5), (568, 6)];
+        assert_eq!(set, [&[(0, 1), (4, 2), (8, 7), (16, 8)][..], &counts].concat());
+    }
+
+    #[test]
+    fn the_events_of_the_header_are_names() {
+        let names: Vec<_> = known_events().collect();
+        assert_eq!((names[0], names[23], names.len()), ("cycles", "major-faults", 24));
+        assert!(names.iter().all(|name| is_name(name)) && names.len() <= 64);
     }
 }

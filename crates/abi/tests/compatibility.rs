@@ -93,7 +93,7 @@ fn domains_lie_between_the_header_and_the_slots() {
     let refused = AbiError::Domain(DomainError::Count { found: 17 });
     assert_eq!(new_region(4, FEATURES, 0, &many), Err(refused));
     assert!(check(&new_region(4, FEATURES, 0, &many[..16]).unwrap()).is_ok());
-    // A newer or a broken host may declare a table at another place, or one that is too large.
+    // A newer or a broken host may declare a table that is at another place or is too large.
     let field = offset_of!(paracord_header, domain_offset_bytes);
     for (offset, count, stride) in
         [(64, 1, 192), (130, 1, 192), (4096, 1, 192), (128, 17, 192), (128, 1, 128), (128, 1, 200)]
@@ -104,7 +104,7 @@ fn domains_lie_between_the_header_and_the_slots() {
         bytes[field + 6..field + 8].copy_from_slice(&u16::to_le_bytes(stride));
         assert_eq!(check(&bytes), Err(AbiError::Domains { count, offset, stride }));
     }
-    // Version 1.0 had zeroes in this field, which means no domains.
+    // Version 1.0 had zeroes in these bytes, which means no domains.
     let old = with(field, [0u8; 8]);
     assert_eq!(check(&old).unwrap().domain_count, 0);
 }
@@ -169,7 +169,8 @@ fn guest_half_of_the_header() {
 
 #[test]
 fn host_boost_lies_where_the_header_says() {
-    let bytes = HostBoost { state: 1, reasons: 4, boosts: 0x01020304, throttles: 5 }.to_bytes();
+    let bytes =
+        HostBoost { state: 1, reasons: 4, flags: 0, boosts: 0x01020304, throttles: 5 }.to_bytes();
     assert_eq!(bytes, [1, 4, 0, 0, 4, 3, 2, 1, 5, 0, 0, 0]);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The registry of VMs and the whole daemon, with the sensor in a real kernel. Threads of other
-//! processes stand in for vCPUs. Needs root and BTF: `cargo test -p paracord-host --test daemon -- --ignored`.
+//! Tests the registry of VMs and the whole daemon, with the sensor in a real kernel. Threads of
+//! other processes stand in for vCPUs. Needs root and BTF:
+//! `cargo test -p paracord-host --test daemon -- --ignored`.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use paracord_abi::{HOST_BOOST_BYTES, LINE_BYTES, RegionLayout};
 use paracord_host::boosts::actuator::Actuator;
 use paracord_host::boosts::journal::Journal;
-use paracord_host::boosts::rt_thread::SensorTable;
+use paracord_host::boosts::sensor_table::SensorTable;
 use paracord_host::control::Request;
 use paracord_host::daemon::{self, Surroundings};
 use paracord_host::handle::DaemonHandle;
@@ -30,7 +31,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The test that stands in for a VMM if [`REGION`] is set.
 const VMM: &str = "vms_come_change_and_go";
-/// Set in the processes that stand in for VMMs: the region file that they map.
+/// Environment variable that is set in the processes that stand in for VMMs. Its value is the
+/// region file that they map.
 const REGION: &str = "PARACORD_TEST_REGION";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -45,7 +47,7 @@ fn create_region(directory: &Path) -> PathBuf {
 struct Vmm {
     process: Child,
     vcpu: u32,
-    /// Kept, because the test harness in the process prints now and then.
+    /// Kept open, because the test harness in the process prints something now and then.
     _output: BufReader<ChildStdout>,
 }
 
@@ -225,7 +227,7 @@ fn a_thread_is_ready_when_it_is_set_up_and_its_record_free_when_it_is_released()
     let new = matches!(told[..], [Change::VmAdded(pid), Change::VcpuAdded { vcpu_id: 0, .. }] if pid == vmm.pid());
     assert!(new, "{told:?}");
     drop(told);
-    // The thread is told again, because nobody has made it ready.
+    // The scan reports the thread again, because nobody has made it ready.
     let mut told = pass(&mut vms, &settings);
     let Some(Change::VcpuAdded { thread, .. }) = told.pop() else { panic!("{told:?}") };
     assert_eq!((told.len(), thread.index(), thread.tid()), (0, index, vmm.vcpu));
@@ -241,7 +243,7 @@ fn a_thread_is_ready_when_it_is_set_up_and_its_record_free_when_it_is_released()
     let told = vms.poll_io();
     assert_eq!((io(&told), io(&told) > 0), (told.len(), sensor.adopts_threads()), "{told:?}");
     drop(told);
-    // They are told again, and not as vCPUs.
+    // The scan reports these threads again, but not as vCPUs.
     let told = pass(&mut vms, &settings);
     assert_eq!((io(&told), io(&told) > 0), (told.len(), sensor.adopts_threads()), "{told:?}");
     for change in told {

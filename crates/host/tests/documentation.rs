@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The documents and the program name the same keys and metrics.
+//! Tests that the documents and the program name the same keys and metrics.
 #![allow(clippy::unwrap_used, reason = "a failed assumption of a test fails it")]
 
 use std::collections::BTreeSet;
@@ -64,6 +64,7 @@ fn documented_defaults_and_ranges_are_those_of_the_program() {
     check_rows("[control]", keys::CONTROL, &c);
     check_rows("[metrics]", keys::METRICS, &c);
     check_rows("[perf]", keys::PERF, &c);
+    check_rows("[counters]", keys::COUNTERS, &c);
     check_rows("[supervisor]", keys::SUPERVISOR, &c);
     check_rows("[boost]", keys::BOOST, &c.vm_rules.boost);
     check_rows("[region.\"NAME\"]", keys::REGION, &RegionKeys::default());

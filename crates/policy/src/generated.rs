@@ -48,7 +48,9 @@ pub const PC_REFUSED_RT: u32 = 1;
 pub const PC_REFUSED_ALL: u32 = 3;
 pub const PC_WRITE_LINE: u32 = 1;
 pub const PC_WRITE_DOMAINS: u32 = 2;
-pub const PC_RESERVES_MAX: u32 = 1024;
+pub const PC_PMU_ASK_BYTES: u32 = 320;
+pub const PC_PMU_ANSWER_BYTES: u32 = 576;
+pub const PC_RESERVES_MAX: u32 = 4096;
 pub const PC_RESERVE_DEPTH_MAX: u32 = 8;
 pub const PC_ENTERED_NO: u32 = 0;
 pub const PC_ENTERED_YES: u32 = 1;
@@ -984,10 +986,12 @@ pub struct pc_vcpu_setup {
     pub writes: u32_,
     pub region_gpa: u64_,
     pub slot_gpa: u64_,
+    pub counts: u32_,
+    pub reserved32: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 72usize];
+    ["Size of pc_vcpu_setup"][::core::mem::size_of::<pc_vcpu_setup>() - 80usize];
     ["Alignment of pc_vcpu_setup"][::core::mem::align_of::<pc_vcpu_setup>() - 8usize];
     [
         "Offset of field: pc_vcpu_setup::vm",
@@ -1031,7 +1035,79 @@ const _: () = {
     [
         "Offset of field: pc_vcpu_setup::slot_gpa",
     ][::core::mem::offset_of!(pc_vcpu_setup, slot_gpa) - 64usize];
+    [
+        "Offset of field: pc_vcpu_setup::counts",
+    ][::core::mem::offset_of!(pc_vcpu_setup, counts) - 72usize];
+    [
+        "Offset of field: pc_vcpu_setup::reserved32",
+    ][::core::mem::offset_of!(pc_vcpu_setup, reserved32) - 76usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct pc_pmu_mail {
+    pub asked: u32_,
+    pub answered: u32_,
+    pub written: u32_,
+    pub barrier: u32_,
+    pub asked_ns: u64_,
+    pub rung_ns: u64_,
+    pub gpa: u64_,
+    pub kvm: u64_,
+    pub generation: u64_,
+    pub left_ns: u64_,
+    pub ask: [u8_; 320usize],
+    pub answer: [u8_; 576usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of pc_pmu_mail"][::core::mem::size_of::<pc_pmu_mail>() - 960usize];
+    ["Alignment of pc_pmu_mail"][::core::mem::align_of::<pc_pmu_mail>() - 8usize];
+    [
+        "Offset of field: pc_pmu_mail::asked",
+    ][::core::mem::offset_of!(pc_pmu_mail, asked) - 0usize];
+    [
+        "Offset of field: pc_pmu_mail::answered",
+    ][::core::mem::offset_of!(pc_pmu_mail, answered) - 4usize];
+    [
+        "Offset of field: pc_pmu_mail::written",
+    ][::core::mem::offset_of!(pc_pmu_mail, written) - 8usize];
+    [
+        "Offset of field: pc_pmu_mail::barrier",
+    ][::core::mem::offset_of!(pc_pmu_mail, barrier) - 12usize];
+    [
+        "Offset of field: pc_pmu_mail::asked_ns",
+    ][::core::mem::offset_of!(pc_pmu_mail, asked_ns) - 16usize];
+    [
+        "Offset of field: pc_pmu_mail::rung_ns",
+    ][::core::mem::offset_of!(pc_pmu_mail, rung_ns) - 24usize];
+    [
+        "Offset of field: pc_pmu_mail::gpa",
+    ][::core::mem::offset_of!(pc_pmu_mail, gpa) - 32usize];
+    [
+        "Offset of field: pc_pmu_mail::kvm",
+    ][::core::mem::offset_of!(pc_pmu_mail, kvm) - 40usize];
+    [
+        "Offset of field: pc_pmu_mail::generation",
+    ][::core::mem::offset_of!(pc_pmu_mail, generation) - 48usize];
+    [
+        "Offset of field: pc_pmu_mail::left_ns",
+    ][::core::mem::offset_of!(pc_pmu_mail, left_ns) - 56usize];
+    [
+        "Offset of field: pc_pmu_mail::ask",
+    ][::core::mem::offset_of!(pc_pmu_mail, ask) - 64usize];
+    [
+        "Offset of field: pc_pmu_mail::answer",
+    ][::core::mem::offset_of!(pc_pmu_mail, answer) - 384usize];
+};
+impl Default for pc_pmu_mail {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct pc_vcpu {
@@ -1082,7 +1158,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1360usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1368usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1193,13 +1269,13 @@ const _: () = {
     ][::core::mem::offset_of!(pc_vcpu, setup) - 1048usize];
     [
         "Offset of field: pc_vcpu::line",
-    ][::core::mem::offset_of!(pc_vcpu, line) - 1120usize];
+    ][::core::mem::offset_of!(pc_vcpu, line) - 1128usize];
     [
         "Offset of field: pc_vcpu::domains",
-    ][::core::mem::offset_of!(pc_vcpu, domains) - 1304usize];
+    ][::core::mem::offset_of!(pc_vcpu, domains) - 1312usize];
     [
         "Offset of field: pc_vcpu::requested_ns",
-    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1352usize];
+    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1360usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

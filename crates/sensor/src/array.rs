@@ -47,6 +47,8 @@ unsafe impl Record for paracord_policy::pc_reserve {}
 unsafe impl Record for paracord_policy::pc_announcement {}
 // SAFETY: as above.
 unsafe impl Record for paracord_policy::pc_domain_image {}
+// SAFETY: as above.
+unsafe impl Record for paracord_policy::pc_pmu_mail {}
 
 /// A mapped BPF array of `len` records, which BPF programs write concurrently.
 pub struct Array<T: Record> {
@@ -107,8 +109,8 @@ impl<T: Record> Array<T> {
         self.at(index).map(|record| unsafe { record.as_ptr().read_volatile() })
     }
 
-    /// Stores a whole record, which no BPF program writes at the same time. Does nothing if `index`
-    /// is beyond the array.
+    /// Stores a whole record. No BPF program may write the record at the same time. Does nothing if
+    /// `index` is beyond the array.
     pub(crate) fn write(&self, index: u32, value: &T)
     where
         T: Copy,

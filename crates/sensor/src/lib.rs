@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The BPF sensor (bpf/sensor.bpf.c): loads it, and gives typed access to the arrays and messages
-//! that it shares with the daemon.
+//! Loads the BPF sensor (bpf/sensor.bpf.c), and gives typed access to the arrays and messages that
+//! the sensor shares with the daemon.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), paracord_sensor::Error> {
@@ -13,8 +13,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The life of a vCPU: the sensor sends `PC_MSG_NEW`. The caller then writes [`Vcpu::set_setup`]
-//! and calls [`Vcpu::set_ready`]. After `PC_MSG_GONE`, the caller calls [`Sensor::release`].
+//! The life cycle of a vCPU's record: the sensor sends `PC_MSG_NEW`. The caller then writes
+//! [`Vcpu::set_setup`] and calls [`Vcpu::set_ready`]. After `PC_MSG_GONE`, the caller calls
+//! [`Sensor::release`].
 
 mod announcement;
 mod array;
@@ -28,6 +29,7 @@ mod kicks;
 mod load;
 mod messages;
 mod object;
+mod pmu_mail;
 mod reserves;
 pub mod scheduler;
 mod sensor;
@@ -49,6 +51,7 @@ pub use kicks::kick_function;
 pub use libbpf_rs::{PrintLevel, RingBuffer, set_print};
 pub use load::Options;
 pub use paracord_policy as policy;
+pub use pmu_mail::{PMU_ANSWER_BYTES, PMU_ASK_BYTES};
 pub use reserves::Reserves;
 pub use sensor::{Capabilities, Sensor};
 pub use vcpu::{Life, Refusals, Vcpu, Vm};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads the sensor's object: as much of it as this kernel accepts.
+//! Loads as much of the sensor's BPF object as this kernel accepts.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -39,17 +39,24 @@ pub struct Options {
 /// The program that reports where vCPUs run. A kernel may refuse this program, because it reads
 /// data structures of cpufreq.
 pub(crate) const WHERE: &str = "sensor_where";
-/// A program that runs on request and looks up tasks. Kernels accept it since 6.10.
+/// A program that runs on request and looks up tasks. Kernels since 6.10 accept it.
 pub(crate) const ADOPT: &str = "sensor_adopt";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
-/// The programs at KVM's tracepoints that show announcements. Each architecture has one of these
+/// The programs for the KVM tracepoints that show announcements. Each architecture has one of these
 /// tracepoints.
 const ANNOUNCE_MSR: &str = "sensor_announce_msr";
 const ANNOUNCE_HVC: &str = "sensor_announce_hvc";
 /// The program for the tracepoint of this architecture.
 pub(crate) const ANNOUNCE: &str =
     if cfg!(target_arch = "aarch64") { ANNOUNCE_HVC } else { ANNOUNCE_MSR };
+
+/// The programs at the tracepoints that show the guest's kick, for counters in the guest's own
+/// memory. Each architecture has one of these tracepoints.
+const BELL_HYPERCALL: &str = "sensor_bell_hypercall";
+const BELL_HVC: &str = "sensor_bell_hvc";
+/// The program for the tracepoint of this architecture.
+pub(crate) const BELL: &str = if cfg!(target_arch = "aarch64") { BELL_HVC } else { BELL_HYPERCALL };
 
 /// End of the name of the map that contains the constant `writes_guests` (bpf/host_line.h).
 const WRITES_GUESTS: &[u8] = b"rodata.writes";
@@ -80,14 +87,14 @@ impl Found {
 pub(crate) enum Kicks {
     /// All of them.
     Everywhere,
-    /// The scheduler's operations and timers, but not the sensor's programs. 6.12 does not let a
-    /// program at a raw tracepoint kick a CPU.
+    /// The scheduler's operations and timers, but not the sensor's programs. Linux 6.12 does not
+    /// let a program at a raw tracepoint kick a CPU.
     InScheduler,
     /// None.
     Nowhere,
 }
 
-/// What to load of an object.
+/// The optional parts of an object that are to be loaded.
 #[derive(Clone, Copy)]
 struct Parts {
     /// The program [`WHERE`].
@@ -101,8 +108,10 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, parts: Parts) -> Result<O
     for mut program in object.progs_mut() {
         let name = program.name();
         let announces = name == OsStr::new(ANNOUNCE_MSR) || name == OsStr::new(ANNOUNCE_HVC);
+        let rings = name == OsStr::new(BELL_HYPERCALL) || name == OsStr::new(BELL_HVC);
         let is_left_out = (!parts.places && name == OsStr::new(WHERE))
             || (announces && (name != OsStr::new(ANNOUNCE) || !kernel::translates()))
+            || (rings && (name != OsStr::new(BELL) || !found.writes_guests))
             || (name == OsStr::new(ADOPT) && kernel::release() < ADOPTS_SINCE);
         if !watched.loads(name) || is_left_out {
             program.set_autoload(false);

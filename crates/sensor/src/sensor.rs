@@ -11,12 +11,12 @@ use std::{
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, Program, ProgramMut};
 use paracord_policy::{
     PC_CAPACITY, PC_NO_QUEUE, PC_TICK_MAX, pc_adoption, pc_announcement, pc_clamp, pc_cpu,
-    pc_domain_image, pc_energy, pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
+    pc_domain_image, pc_energy, pc_pmu_mail, pc_reserve, pc_task, pc_tick, pc_vcpu, pc_vm,
 };
 
 use crate::{
     Array, Error, Options, Refusals, Reserves, Vcpu, kernel,
-    load::{ADOPT, ANNOUNCE, Found, Kicks, WHERE, load_best},
+    load::{ADOPT, ANNOUNCE, BELL, Found, Kicks, WHERE, load_best},
     object::{find_map, map_array, run},
     scheduler::{self, Scheduler},
     symbols,
@@ -37,22 +37,24 @@ pub struct Capabilities {
     pub whereabouts: bool,
     /// The sensor sees announcements of regions in guests' own memory.
     pub announcements: bool,
+    /// The sensor sees requests for counters in guests' own memory, and can write the answers.
+    pub counters_in_memory: bool,
     /// The sensor can write host lines into regions in guests' own memory.
     pub host_lines: bool,
     /// BTF contains KVM's types, so vCPU IDs and preempt counts can be read.
     pub kvm_btf: bool,
-    /// The sensor can kick CPUs, so boosts of waiting vCPUs, and ends of boosts, take effect at once
-    /// under the scheduler.
+    /// The sensor can kick CPUs. Under paracord's scheduler, the boost of a waiting vCPU, and the
+    /// end of a boost, then take effect immediately.
     pub boosts_kick: bool,
-    /// The scheduler can kick CPUs, so it can hold tasks back for a quota.
+    /// The scheduler can kick CPUs, so it can hold back tasks whose quota is used up.
     pub scheduler_kicks: bool,
 }
 
 /// Programs that run on request and are not attached.
 const BY_HAND: [&str; 3] = ["sensor_tick", WHERE, ADOPT];
 
-/// A static key of x86 kernels. Its type is not in BTF, so libbpf would have to search all symbols
-/// for the key, as this library does.
+/// A static key of x86 kernels. Its type is not in BTF, so this library looks up the key among all
+/// symbols. (libbpf would have to search all symbols as well.)
 const INVARIANCE_KEY: &str = "arch_scale_freq_key";
 
 /// The loaded and attached sensor. Dropping it detaches everything.
@@ -63,6 +65,7 @@ pub struct Sensor {
     reserves: Array<pc_reserve>,
     announcements: Array<pc_announcement>,
     domain_table: Array<pc_domain_image>,
+    pmu_mails: Array<pc_pmu_mail>,
     adoption: Array<pc_adoption>,
     pub(crate) users: Users,
     /// Address of the kernel's key for frequency invariance (bpf/whereabouts.h); 0: there is none.
@@ -102,6 +105,7 @@ impl Sensor {
             reserves: map_array(&object, "reserves")?,
             announcements: map_array(&object, "announcements")?,
             domain_table: map_array(&object, "domain_images")?,
+            pmu_mails: map_array(&object, "pmu_mails")?,
             adoption: map_array(&object, "adoption")?,
             users: Users::default(),
             invariance_key: symbols::address_of(&found.symbols, INVARIANCE_KEY).unwrap_or(0),
@@ -111,6 +115,7 @@ impl Sensor {
                 wake_ups: watched.wake_ups(),
                 whereabouts,
                 announcements: false,
+                counters_in_memory: false,
                 host_lines: found.writes_guests,
                 kvm_btf: kernel::has_kvm_btf(),
                 boosts_kick: kicks == Kicks::Everywhere,
@@ -146,12 +151,14 @@ impl Sensor {
             }
             let is_exit = program.name() == OsStr::new("sensor_exit");
             let announces = program.name() == OsStr::new(ANNOUNCE);
+            let rings = program.name() == OsStr::new(BELL);
             match program.attach() {
                 Ok(link) => {
                     self.capabilities.announcements |= announces;
+                    self.capabilities.counters_in_memory |= rings;
                     self.links.push(link);
                 }
-                Err(_) if announces => {}
+                Err(_) if announces || rings => {}
                 Err(_) if is_exit && options.without_kvm => self.capabilities.kvm_exit = false,
                 Err(error) if is_exit => return Err(Error::NoKvm(error)),
                 Err(error) => return Err(Error::Bpf { step: "attach", source: error }),
@@ -165,7 +172,7 @@ impl Sensor {
     }
 
     /// Hands the host's ordinary tasks to paracord's scheduler. Returns when the scheduler has
-    /// them. Does nothing if the scheduler already had them.
+    /// them. Does nothing if the scheduler already has them.
     ///
     /// # Errors
     ///
@@ -218,7 +225,7 @@ impl Sensor {
         &self.vms
     }
 
-    /// The budgets of boosted time of the host CPUs, by CPU number.
+    /// Each host CPU's budget of boosted time, by CPU number.
     #[must_use]
     pub fn cpus(&self) -> &Array<pc_cpu> {
         &self.cpus
@@ -234,6 +241,13 @@ impl Sensor {
     #[must_use]
     pub fn domain_table(&self) -> &Array<pc_domain_image> {
         &self.domain_table
+    }
+
+    /// Requests for counters from guests without a device, and the answers, by the index of the
+    /// vCPU.
+    #[must_use]
+    pub fn pmu_mails(&self) -> &Array<pc_pmu_mail> {
+        &self.pmu_mails
     }
 
     /// The reserves: the CPU time that quotas leave for boosts.
@@ -258,6 +272,8 @@ impl Sensor {
             self.give_back(uid)?;
         }
         vcpu.clear();
+        // A later vCPU with this index must not get an answer that is meant for this vCPU.
+        self.pmu_mails.clear(vcpu.index());
         self.offer(vcpu.index())
     }
 
@@ -283,13 +299,13 @@ impl Sensor {
     }
 
     /// Sets how many vCPU records a user other than root may take from now on; 0: no limit. Records
-    /// that are already taken stay.
+    /// that are already taken are not affected.
     pub fn set_vcpus_per_user(&self, records: u32) {
         self.adoption.set_per_user(records);
     }
 
-    /// Sets whether boosts take effect in the scheduler and make no thread real-time. CPU quotas
-    /// still bind threads that are boosted this way.
+    /// Sets whether the scheduler applies boosts, so that no thread is made real-time. CPU quotas
+    /// still limit threads that are boosted this way.
     pub fn set_own_boosts(&self, own: bool) {
         self.adoption.set_own_boosts(own);
     }
@@ -392,8 +408,7 @@ fn bytes_of(task: &pc_task) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(task).cast(), size_of::<pc_task>()) }
 }
 
-/// Opens a pidfd of a thread. On kernels before 6.9, this works only for the first thread of a
-/// process.
+/// Opens a pidfd of a thread. On kernels before 6.9, this works only for a thread group leader.
 fn open_thread(tid: u32) -> io::Result<OwnedFd> {
     /// `PIDFD_THREAD` of include/uapi/linux/pidfd.h.
     const PIDFD_THREAD: libc::c_int = libc::O_EXCL;

@@ -18,7 +18,7 @@ use super::quota::SLICE;
 #[derive(Debug)]
 pub struct Area {
     pool: Pool,
-    /// For each counter, the event that it counts. The default if the counter is off.
+    /// For each counter, the event that it counts, or the default value if the counter is off.
     wants: [CounterWant; COUNTERS as usize],
     answer: PmuAnswer,
     /// The content of the host's lines when this area was taken over.
@@ -31,8 +31,9 @@ impl Area {
     /// Makes an area in which nothing is counted yet. One event is opened and stays open. The first
     /// event on a host may take milliseconds to open, and no guest should wait for that.
     pub fn new(mut pool: Pool) -> Area {
-        // If the offer is empty, nothing is ever opened.
-        let first = Want { event: 0, user: true, kernel: true, ..Want::default() };
+        // If the offer is empty, this is index 0, which the pool refuses.
+        let event = pool.offer().mask().trailing_zeros() % u64::BITS;
+        let first = Want { event, user: true, kernel: true, ..Want::default() };
         let warmed = pool.start(0, first).and_then(|()| pool.stop(0));
         Area {
             pool,
@@ -44,10 +45,16 @@ impl Area {
         }
     }
 
+    /// Begins an area in the guest's own memory. `service`: a number whose change tells the guest
+    /// that the counts have started again. `offered`: mask of the events that can be counted.
+    pub fn begin(&mut self, service: u32, offered: u64) {
+        (self.answer.service, self.answer.offered) = (service, offered);
+    }
+
     /// Takes over an area that another process served until now. `lines` is a copy of the host's
-    /// lines, whose counts continue to grow. `copy` is a copy of the guest's lines: the counters in
-    /// it are started without a new request. If the last batch was not served yet, this call serves
-    /// it. Returns the host's lines.
+    /// lines: the counts continue from there. `copy` is a copy of the guest's lines: the counters
+    /// in it are started without a new request. If the guest's last batch of requests was not
+    /// served yet, this call serves it. Returns the host's lines.
     pub fn resume(
         &mut self,
         lines: &[u8; PMU_HOST_BYTES],
@@ -61,14 +68,14 @@ impl Area {
                 self.change(counter, want);
             }
         }
-        // Otherwise the guest would take the counts from here on for a part of that batch, and drop
-        // them.
+        // This marks the batch as served. Otherwise, the guest would treat the counts from here on
+        // as a part of that batch, and drop them.
         self.answer.served = ask.asked;
         self.answer.to_bytes()
     }
 
-    /// Serves a request of the guest, given a copy of the guest's lines. Returns the host's lines,
-    /// of which the caller must store the word at
+    /// Serves a request of the guest, given a copy of the guest's lines. Returns the host's lines.
+    /// When the caller stores these lines, it must store the word at
     /// [`PMU_SERVED_OFFSET`](paracord_abi::PMU_SERVED_OFFSET) last. `None`: there is no new
     /// request.
     pub fn serve(&mut self, copy: &[u8; PMU_GUEST_BYTES]) -> Option<[u8; PMU_HOST_BYTES]> {
@@ -92,7 +99,7 @@ impl Area {
         Some(self.answer.to_bytes())
     }
 
-    /// Handles overflows. Called when the listener was notified of an overflow, while the guest
+    /// Handles overflows. Call this after the listener was notified of an overflow, while the guest
     /// does not run. Returns the host's lines if counters have overflowed. The caller then stores
     /// the lines and interrupts the guest.
     pub fn overflowed(&mut self) -> Option<[u8; PMU_HOST_BYTES]> {
@@ -112,7 +119,7 @@ impl Area {
         Some(self.answer.to_bytes())
     }
 
-    /// Closes events that have been idle for too long. To be called from time to time, for example
+    /// Closes events that have been idle for too long. Call this from time to time, for example
     /// after exits.
     pub fn end_slice(&mut self) {
         // One event always stays open.
@@ -142,7 +149,7 @@ impl Area {
         self.last_refusal
     }
 
-    /// Stops a counter until the next batch, which tries it again.
+    /// Stops a counter. The next batch tries to start it again.
     fn refuse(&mut self, counter: u32) {
         self.change(counter, &CounterWant::default());
         self.answer.refused |= 1 << counter;
@@ -171,8 +178,8 @@ impl Area {
         self.last_refusal = stopped.err().or(started.err()).or(self.last_refusal);
     }
 
-    /// Stores the count of a counter in the host's lines. If the count cannot be read, the old one
-    /// stays.
+    /// Stores the count of a counter in the host's lines. If the count cannot be read, the old
+    /// count stays.
     fn note(&mut self, counter: u32) {
         if let Ok(counts) = self.pool.counts(counter) {
             let before = &self.before.counters[counter as usize];
@@ -203,8 +210,8 @@ mod tests {
         (Area::new(pool), u16::try_from(clock).unwrap())
     }
 
-    /// Makes the guest's lines from a number, the counters to read, and pairs of counter and event
-    /// for user and kernel mode.
+    /// Makes the guest's lines from the number of the batch, the mask of the counters to read, and
+    /// pairs of a counter and an event. The events count in user and kernel mode.
     fn lines(asked: u32, read: u32, wants: &[(usize, u16)]) -> [u8; PMU_GUEST_BYTES] {
         let mut bytes = [0; PMU_GUEST_BYTES];
         bytes[..4].copy_from_slice(&asked.to_le_bytes());
@@ -217,7 +224,7 @@ mod tests {
         bytes
     }
 
-    /// Makes a counter of [`lines`] sample.
+    /// Changes the result of [`lines`] so that a counter samples.
     fn sampled(
         mut bytes: [u8; PMU_GUEST_BYTES],
         counter: usize,

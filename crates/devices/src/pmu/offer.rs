@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-//! The events that a guest may count: those of the events known by name that this host can open.
-//! Also, what a guest wants to count.
+//! The events that a guest may count: the events that perf knows by name and that this host can
+//! open. This file also describes what a guest wants to count.
 
 use paracord_policy::pc_pmu_key;
 use paracord_policy::{
@@ -20,8 +20,9 @@ pub struct Offered {
     pub kind: u32,
     /// perf_event_attr.config.
     pub config: u64,
-    /// The hardware does not count while the host runs, which includes the VMM and KVM. Software
-    /// events of the kernel also count then.
+    /// The event counts only while the guest runs, and not while the host (including the VMM and
+    /// KVM) runs. This is always false for the kernel's software events, which also count while the
+    /// host runs.
     pub exclude_host: bool,
     /// The shortest period. 0: the event cannot sample, because it causes no interrupt at an
     /// overflow on this host.
@@ -57,7 +58,7 @@ pub struct Want {
     pub user: bool,
     /// Count in kernel mode.
     pub kernel: bool,
-    /// The event overflows after each `period` counts; 0: it only counts.
+    /// The event overflows after every `period` counts; 0: it only counts.
     pub period: u64,
     /// The part of the first period that has already passed, in units of 2^-32.
     pub elapsed: u32,
@@ -103,6 +104,23 @@ impl Offer {
         Offer { events: names.into_iter().map(of).collect(), refused: Vec::new() }
     }
 
+    /// Makes an offer of all events that perf knows by name, each with the index that it has on
+    /// every host. If an event is not on offer, nothing can be counted with its index. No event can
+    /// sample: this offer is for guests without a device, which get no interrupts.
+    pub fn known(&self) -> Offer {
+        let mut known = self.named(KNOWN.iter().map(|known| known.name));
+        for event in known.events.iter_mut().flatten() {
+            event.min_period = 0;
+        }
+        known
+    }
+
+    /// Mask of the first 64 indices. A bit is set if an event can be counted with this index.
+    pub fn mask(&self) -> u64 {
+        let bits = (0..u64::BITS).zip(&self.events).filter(|(_, event)| event.is_some());
+        bits.fold(0, |mask, (index, _)| mask | 1 << index)
+    }
+
     /// The events on offer, in the order of their indices.
     pub fn events(&self) -> impl Iterator<Item = &Offered> {
         self.events.iter().flatten()
@@ -126,8 +144,8 @@ impl Offer {
         u32::try_from(self.events.iter().position(is)?).ok()
     }
 
-    /// The event that a guest wants, and the key of the host event that can serve it. All values in
-    /// `want` come from the guest.
+    /// The name of the event that a guest wants, and the key of the host event that can serve it.
+    /// All values in `want` come from the guest.
     pub(super) fn key(&self, want: &Want) -> Result<(&'static str, pc_pmu_key), Error> {
         let index = usize::try_from(want.event).unwrap_or(usize::MAX);
         let event = self.events.get(index).copied().flatten();
@@ -200,6 +218,17 @@ mod tests {
         let want = Want { event: 1, user: true, kernel: true, ..Want::default() };
         assert_eq!(clocks.key(&want), Err(Error::NoSuchEvent(1)));
         assert!(offer.refused().iter().all(|refused| !refused.reason.to_string().is_empty()));
+    }
+
+    /// A guest without a device names an event by its position in the ABI's list.
+    #[test]
+    fn known_events_have_the_numbers_of_the_abi() {
+        let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+        assert_eq!(names, paracord_abi::known_events().collect::<Vec<_>>());
+        let clock = Offer::probe("task-clock".parse().unwrap()).known();
+        assert_eq!((clock.mask(), clock.find("task-clock")), (1 << 19, Some(19)));
+        let sampled = Want { event: 19, user: true, period: CLOCK_PERIOD_MIN, ..Want::default() };
+        assert_eq!(clock.key(&sampled), Err(Error::Period(CLOCK_PERIOD_MIN)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::event::{Counts, HostEvent};
 use super::offer::{Offer, Want};
 use super::quota::Budget;
 
-/// Number of counters of a vCPU: what the guest's perf can use at the same time.
+/// Number of counters of a vCPU. The guest's perf can use all of them at the same time.
 pub const COUNTERS: u32 = PC_PMU_COUNTERS;
 /// Maximum number of host events that a pool keeps open. Each one is a file descriptor of the VMM.
 pub const EVENTS: usize = PC_PMU_EVENTS as usize;
@@ -25,7 +25,7 @@ pub const EVENTS: usize = PC_PMU_EVENTS as usize;
 /// How a pool works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which events are reused, and for what.
+    /// Which events are reused, and for which counters.
     pub mode: Mode,
     /// An event that was idle for more slices than this is closed; 0: never.
     pub release_slices: u32,
@@ -42,12 +42,12 @@ impl Default for Settings {
 pub struct Stats {
     /// Events opened.
     pub openings: u64,
-    /// Those of the openings that happened while no other event of the pool was open, except the
-    /// first. Such an opening may cost the host milliseconds.
+    /// Openings while the pool had no other open event, not counting the pool's first opening. Such
+    /// an opening may cost the host milliseconds.
     pub cold_openings: u64,
     /// Events closed.
     pub closings: u64,
-    /// How often an event that was already open served a counter.
+    /// How often a counter was served by an event that was already open.
     pub reuses: u64,
     /// How often a counter was not served.
     pub refusals: u64,
@@ -58,7 +58,7 @@ pub struct Stats {
 struct Counter {
     /// Place of the event that serves the counter; `None`: the counter is off.
     event: Option<usize>,
-    /// Counts of earlier events that served the counter.
+    /// Counts of the events that served the counter earlier.
     before: Counts,
 }
 
@@ -90,6 +90,11 @@ impl Pool {
         Pool::of_thread(tid, Listener::Thread(tid), offer, budget, settings)
     }
 
+    /// The offer that the pool serves.
+    pub(super) fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
     /// Makes a pool for thread `tid`. The `listener` is notified of overflows, and then reads them
     /// with [`overflowed`](Pool::overflowed).
     pub fn of_thread(
@@ -113,7 +118,8 @@ impl Pool {
         }
     }
 
-    /// Starts a counter with what the guest wants. A counter that is already on is stopped first.
+    /// Starts a counter for what the guest wants to count. A counter that is already on is stopped
+    /// first.
     ///
     /// # Errors
     /// The reason why the counter is off now: the guest's values are invalid, the VM's budget is
@@ -169,7 +175,8 @@ impl Pool {
         for counter in (0..COUNTERS).filter(|counter| self.sampling & 1 << counter != 0) {
             let event = self.counters[counter as usize].event;
             let event = event.and_then(|place| self.events[place].as_mut());
-            // If the period of the event cannot be set, the event has overflowed, too.
+            // An error occurs only after an overflow, when the event is prepared for its next
+            // period.
             if event.is_some_and(|event| event.overflowed().unwrap_or(true)) {
                 overflowed |= 1 << counter;
             }
@@ -183,8 +190,8 @@ impl Pool {
         self.budget.is_over()
     }
 
-    /// Time that this pool has spent in system calls so far: its part of what the budget [has
-    /// spent](Budget::spent).
+    /// Time that this pool has spent in system calls so far: its part of the [time](Budget::spent)
+    /// that is charged to the budget.
     pub fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent_ns.get())
     }
@@ -223,8 +230,8 @@ impl Pool {
         let start_ns = now_ns();
         let allowed = self.budget.allowed(start_ns);
         let begun = self.begin(counter, want, (name, &key), allowed);
-        // A refusal because of the budget makes no call, so a guest that continues to ask does not
-        // get further into debt.
+        // A refusal for lack of budget makes no system call and is not charged, so a guest that
+        // continues to ask does not get further into debt.
         if begun != Err(Error::Budget) {
             self.charge_since(start_ns);
         }

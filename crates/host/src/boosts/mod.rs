@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out boosts, records the attributes that threads had before, and restores these
-//! attributes.
+//! Carries out boosts, records the attributes that threads had before their boosts, and restores
+//! these attributes.
 //!
 //! | part | job |
 //! |---|---|
-//! | [`rt_thread`] | receives the sensor's messages; its priority is above every boosted vCPU's |
-//! | [`actuator`] | changes threads, or only keeps account of boosts by paracord's scheduler |
-//! | [`uclamp`] | the kernel's clamps of vCPU threads |
-//! | [`journal`], [`journal_file`] | attributes from before boosts; the files outlive the daemon |
+//! | [`rt_thread`] | receives the sensor's messages, with a priority above every boosted vCPU |
+//! | [`sensor_table`] | the threads that the sensor knows, with their start times |
+//! | [`actuator`] | makes threads real-time, or only tracks the boosts by paracord's scheduler |
+//! | [`uclamp`] | the kernel's utilisation clamps of vCPU threads |
+//! | [`journal`], [`journal_file`] | attributes before boosts, in files that outlive the daemon |
 //! | [`leftovers`] | threads that an earlier run changed and that could not be restored so far |
 
 pub mod actuator;
@@ -16,5 +17,6 @@ pub mod journal;
 pub mod journal_file;
 pub(crate) mod leftovers;
 pub mod rt_thread;
+pub mod sensor_table;
 pub mod thread;
 pub mod uclamp;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The real-time thread: it receives the sensor's messages, has the actuator carry them out, and
+//! The real-time thread: it receives the sensor's messages, makes the actuator carry them out, and
 //! runs the housekeeping tick while any thread is boosted.
 //!
-//! Its priority is above that of every boosted vCPU. Its loop neither allocates nor logs nor takes
-//! a lock. It marks work for other threads in [`RtShared`].
+//! The thread's priority is above that of every boosted vCPU. The thread's loop neither allocates
+//! nor logs nor takes a lock. It marks in [`RtShared`] what other threads must do.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,14 +18,15 @@ use paracord_policy::{
     PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXEC,
     PC_MSG_EXT_GONE, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
 };
-use paracord_sensor::{Life, Sensor};
+use paracord_sensor::Sensor;
 use paracord_sys::sched;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::boosts::actuator::{Action, Actuator, Effect, Message, VcpuTable};
 use crate::boosts::index_set::IndexSet;
 use crate::boosts::journal_file::ENTRIES;
-use crate::boosts::thread::{Level, Process, Thread};
+use crate::boosts::sensor_table::SensorTable;
+use crate::boosts::thread::Level;
 use crate::settings::RtSettings;
 use crate::wake::{clear_wake, eventfd, wake};
 
@@ -39,9 +40,9 @@ pub const RT_THREAD: &str = "paracord-rt";
 const STOP: u32 = 1;
 /// Request to have the policy evaluate every vCPU, because a configuration has changed.
 const REEVALUATE: u32 = 2;
-/// Request to hand boosts over to paracord's scheduler, which is in force.
+/// Request to hand boosts over to paracord's scheduler, which is now active.
 const SCHEDULER_CAME: u32 = 4;
-/// Request to take boosts over from paracord's scheduler, which is about to be stopped.
+/// Request to take over the boosts of paracord's scheduler, which is about to be stopped.
 const SCHEDULER_GOES: u32 = 8;
 
 /// State that the real-time thread shares with other threads.
@@ -50,8 +51,9 @@ pub struct RtShared {
     requests: AtomicU32,
     vcpu_priority: AtomicU32,
     tick_ns: AtomicU64,
-    /// Number of rounds of the loop that have begun. A reader that sees this number grow by two
-    /// knows that the thread has seen all stores that the reader made before.
+    /// Number of rounds of the loop that have begun. If a thread makes a store, then reads this
+    /// number, and later sees that the number has grown by two, the real-time thread has seen the
+    /// store.
     rounds: AtomicU64,
     /// vCPUs whose host line must be written.
     pub host_lines: IndexSet,
@@ -86,12 +88,13 @@ impl RtShared {
         wake(&self.wake_rt);
     }
 
-    /// A file descriptor that is readable after vCPUs came or went, or paracord's scheduler went.
+    /// A file descriptor that becomes readable when vCPUs have come or gone, or when paracord's
+    /// scheduler has been unloaded.
     pub fn daemon_fd(&self) -> BorrowedFd<'_> {
         self.wake_daemon.as_fd()
     }
 
-    /// A file descriptor that is readable after indices were added to
+    /// A file descriptor that becomes readable when indices have been added to
     /// [`host_lines`](RtShared::host_lines).
     pub fn host_lines_fd(&self) -> BorrowedFd<'_> {
         self.wake_host_lines.as_fd()
@@ -103,63 +106,9 @@ impl RtShared {
     }
 }
 
-/// Longest interval of the tick while a boosted VMM thread that is not a vCPU runs. Such a thread
+/// Longest tick interval while a VMM thread other than a vCPU runs with a boost. Such a thread
 /// causes no VM exits, so only the tick evaluates it while it runs.
 const IO_TICK: Duration = Duration::from_millis(10);
-
-/// The sensor's records, with the start times of each thread and of its process from procfs. The
-/// daemon stores these times before it makes the record of the thread ready.
-pub struct SensorTable {
-    sensor: Arc<Sensor>,
-    start_ticks: Vec<AtomicU64>,
-    process_ticks: Vec<AtomicU64>,
-}
-
-impl SensorTable {
-    /// Creates a table without start times.
-    pub fn new(sensor: Arc<Sensor>) -> SensorTable {
-        let none = || (0..ENTRIES).map(|_| AtomicU64::new(0)).collect();
-        SensorTable { sensor, start_ticks: none(), process_ticks: none() }
-    }
-
-    /// Stores the start times of the thread of vCPU `index`, and of its process.
-    pub fn set_start(&self, index: u32, ticks: u64, process_ticks: u64) {
-        self.start_ticks[index as usize].store(ticks, Ordering::Release);
-        self.process_ticks[index as usize].store(process_ticks, Ordering::Release);
-    }
-
-    /// The start time of the thread of vCPU `index`.
-    pub fn start_of(&self, index: u32) -> u64 {
-        self.start_ticks[index as usize].load(Ordering::Acquire)
-    }
-
-    /// Whether the thread with this index is a VMM thread that is not a vCPU, and runs now.
-    fn runs_io(&self, index: u32) -> bool {
-        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.on_cpu() && vcpu.setup().io != 0)
-    }
-
-    /// Whether vCPU `index` has a slot in a region that its VMM maps and its guest uses.
-    fn has_line(&self, index: u32) -> bool {
-        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().slot_hva != 0)
-    }
-}
-
-impl VcpuTable for SensorTable {
-    fn live_thread(&self, index: u32) -> Option<Thread> {
-        let vcpu = self.sensor.vcpus().get(index).filter(|vcpu| vcpu.life() == Life::Ready)?;
-        Some(Thread { tid: vcpu.tid(), start_ticks: self.start_of(index) })
-    }
-
-    fn process(&self, index: u32) -> Process {
-        let pid = self.sensor.vcpus().get(index).map_or(0, |vcpu| vcpu.tgid());
-        let start_ticks = self.process_ticks[index as usize].load(Ordering::Acquire);
-        Process { pid, start_ticks }
-    }
-
-    fn is_refused(&self, index: u32) -> bool {
-        self.sensor.vcpus().get(index).is_some_and(|vcpu| vcpu.setup().refused != 0)
-    }
-}
 
 /// The running real-time thread. Dropping this value restores every boosted thread, and ends the
 /// real-time thread.
@@ -217,41 +166,41 @@ impl RtThread {
     }
 
     /// Sets the interval of the tick, and the priority of later boosts. The priority of the
-    /// real-time thread stays.
+    /// real-time thread itself does not change.
     pub fn configure(&self, settings: &RtSettings) {
         self.shared.store(settings);
         wake(&self.shared.wake_rt);
     }
 
-    /// Has the policy evaluate every vCPU again.
+    /// Makes the policy evaluate every vCPU again.
     pub fn reevaluate(&self) {
         self.shared.request(REEVALUATE);
     }
 
-    /// Turns the boosts in force into boosts by paracord's scheduler, which must be in force. No
-    /// boost is lost. Returns false if the thread is stuck.
+    /// Turns the active boosts into boosts by paracord's scheduler, which must be active. No boost
+    /// is lost. Returns false if the thread is stuck.
     #[must_use]
     pub fn scheduler_came(&self) -> bool {
         self.shared.request(SCHEDULER_CAME);
         self.wait_round()
     }
 
-    /// Turns the boosts in force into real-time boosts, so that paracord's scheduler can be
-    /// stopped. No boost is lost. Returns false if the thread is stuck.
+    /// Turns the active boosts into real-time boosts, so that paracord's scheduler can be stopped.
+    /// No boost is lost. Returns false if the thread is stuck.
     #[must_use]
     pub fn scheduler_goes(&self) -> bool {
         self.shared.request(SCHEDULER_GOES);
         self.wait_round()
     }
 
-    /// Waits until the thread has seen all earlier stores of the caller. Returns false if the
-    /// thread is stuck.
+    /// Waits until the real-time thread has seen all stores that the caller has made so far.
+    /// Returns false if the thread is stuck.
     pub fn wait_round(&self) -> bool {
         let seen = self.shared.rounds.load(Ordering::Acquire);
         let start = Instant::now();
         // Wait until two more rounds have begun. The round in progress may have begun before the
-        // caller's stores. The next round begins after them, and has ended when the second one
-        // begins.
+        // caller's stores. The next round begins after these stores, and has ended when the round
+        // after it begins.
         while self.shared.rounds.load(Ordering::Acquire) < seen + 2 {
             if start.elapsed() > PATIENCE {
                 return false;
@@ -324,7 +273,8 @@ impl Loop<'_> {
         };
         started();
         let mut last_tick = Instant::now();
-        // Whether a boosted VMM thread that is not a vCPU was running at the last tick.
+        // Whether a VMM thread other than a vCPU was running with a real-time boost at the last
+        // tick.
         let mut has_io = false;
         let mut indices = Vec::with_capacity(ENTRIES as usize);
         loop {
@@ -342,8 +292,8 @@ impl Loop<'_> {
             let mut actuator = actuator.borrow_mut();
             actuator.set_priority(self.shared.vcpu_priority.load(Ordering::Relaxed));
             let mut host_lines = false;
-            // Only the host line of a vCPU with a slot in a mapped region is written at once.
-            // Boosts of other vCPUs wake no other thread.
+            // If the vCPU has a slot in a mapped region, mark its host line, and wake the thread
+            // that writes host lines. For any other vCPU, wake no thread.
             let mut changed = |index| {
                 if self.table.has_line(index) {
                     self.shared.host_lines.mark(index);
@@ -374,17 +324,17 @@ impl Loop<'_> {
         }
     }
 
-    /// Has the policy evaluate every thread whose record is ready. `indices` is preallocated space
-    /// for the indices of these threads.
+    /// Makes the policy evaluate every thread whose record is ready. `indices` is preallocated
+    /// space for the indices of these threads.
     fn reevaluate(&self, indices: &mut Vec<u32>) {
         indices.clear();
         indices.extend((0..ENTRIES).filter(|&n| self.table.live_thread(n).is_some()));
         let _ = self.sensor.evaluate(PC_EV_CONFIG, indices);
     }
 
-    /// Runs the housekeeping tick: reconciles the actuator with the records, and has the policy
-    /// evaluate all boosted threads. Returns true if a VMM thread that is not a vCPU runs with a
-    /// real-time boost.
+    /// Runs the housekeeping tick: reconciles the actuator with the sensor's records, and makes the
+    /// policy evaluate all boosted threads. Returns true if a VMM thread other than a vCPU runs
+    /// with a real-time boost.
     fn tick(
         &self,
         actuator: &mut Actuator,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `[boost]` and `[vm."NAME"]` in the units of the file. Budgets are shares of a period, so they
-//! change with the period.
+//! The keys of `[boost]` and `[vm."NAME"]`, in the units of the configuration file. Budgets are
+//! shares of the period, so a longer period also means longer budgets.
 
 use paracord_sys::clock::US_PER_MS;
 
@@ -10,7 +10,7 @@ use crate::settings::{BoostConfig, Mode, Reason, ReasonConfig};
 /// `[boost.REASON]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReasonKeys {
-    /// Whether this reason may boost.
+    /// Whether this reason may lead to boosts.
     pub enabled: bool,
     /// Longest running time of one boost, µs.
     pub grant_us: u32,
@@ -18,36 +18,39 @@ pub struct ReasonKeys {
     pub budget: Share,
 }
 
-/// `[boost]`, and the keys that a VM section has in addition.
+/// The keys of `[boost]`, and the additional keys of a VM section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoostKeys {
     /// What the policy does for the VM. The global mode is an upper bound.
     pub mode: Mode,
     /// Whether the VM's shared region is used.
     pub use_region: bool,
-    /// Whether a hint also boosts at a VM exit, not only at preemption.
+    /// Whether a guest's hint also leads to a boost at a VM exit, and not only at preemption.
     pub hints_at_exit: bool,
-    /// Whether the requests of the guest's frequency governor count.
+    /// Whether the host follows the requests of the guest's frequency governor.
     pub guest_requests: bool,
     /// Whether host lines are written into the guest's own memory.
     pub host_line: bool,
     /// Whether performance domains are written into the guest's own memory.
     pub frequencies: bool,
+    /// Whether events are counted for the guest if it has no device.
+    pub counters: bool,
     /// Whether the VMM's other threads are boosted.
     pub io: bool,
     /// Period of all budgets, ms.
     pub period_ms: u32,
-    /// Budget of one vCPU, all reasons together.
+    /// Budget of one vCPU for all reasons together.
     pub vcpu_budget: Share,
-    /// Budget of all vCPUs of a VM.
+    /// Budget of all vCPUs of a VM together.
     pub vm_budget: Share,
-    /// Budget of all other threads of a VMM.
+    /// Budget of all other threads of a VMM together.
     pub io_budget: Share,
     /// Share of every host CPU that is kept for unboosted work.
     pub cpu_kept: Share,
-    /// Upper bound of the throttle, which grows with each strike; in periods.
+    /// Longest time for which a vCPU is throttled, in periods. The time grows each time the vCPU
+    /// exhausts its budgets.
     pub penalty_max_periods: u32,
-    /// Shortest average time from one boost of a vCPU to its next, µs.
+    /// Shortest average time from one boost of a vCPU to the next, µs.
     pub actuation_min_us: u32,
     /// Keys of the reasons, indexed by [`Reason`].
     pub reasons: [ReasonKeys; Reason::COUNT],
@@ -59,7 +62,7 @@ impl BoostKeys {
         &self.reasons[r as usize]
     }
 
-    /// The keys of a reason, as a reference through which they can be changed.
+    /// The keys of a reason, mutable.
     pub fn reason_mut(&mut self, r: Reason) -> &mut ReasonKeys {
         &mut self.reasons[r as usize]
     }
@@ -83,6 +86,7 @@ impl From<&BoostConfig> for BoostKeys {
             guest_requests: c.guest_requests,
             host_line: c.host_line,
             frequencies: c.frequencies,
+            counters: c.counters,
             io: c.io,
             period_ms: small(c.period_us / US_PER_MS),
             vcpu_budget: share(c.vcpu_budget_us),
@@ -110,6 +114,7 @@ impl From<&BoostKeys> for BoostConfig {
             guest_requests: k.guest_requests,
             host_line: k.host_line,
             frequencies: k.frequencies,
+            counters: k.counters,
             io: k.io,
             period_us,
             vcpu_budget_us: k.vcpu_budget.of_period(period_us),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of threads that work on the same vCPU, with a real region and without any event.
+//! Tests in which several threads work on the same vCPU, with a real region and without any perf
+//! event.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -13,13 +14,14 @@ use paracord_abi::{PMU_GUEST_OFFSET, PMU_HOST_OFFSET, PMU_SERVED_OFFSET};
 use paracord_devices::pmu::{Area, Budget, Offer, Pool, Settings};
 
 use super::*;
+use crate::counters::requests::Requests;
 use crate::regions::mapped::MappedRegion;
 use crate::regions::region::Region;
 use crate::regions::region_file;
 
 const INDEX: u32 = 5;
 
-/// A region for one vCPU. According to a fake procfs, a process maps the region.
+/// A region for one vCPU, and a fake procfs in which a process maps this region.
 struct Guest {
     root: PathBuf,
     file: File,
@@ -48,8 +50,9 @@ impl Guest {
     fn served(&self) -> Option<Box<Served>> {
         let budget = Arc::new(Budget::default());
         let pool = Pool::new(Arc::<Offer>::default(), Arc::clone(&budget), Settings::default());
-        let (region, area) = (Arc::clone(&self.region), Area::new(pool));
-        Some(Box::new(Served { region, vcpu_id: 0, area, budget, vectors: None }))
+        let requests = Requests::File { region: Arc::clone(&self.region), vcpu_id: 0 };
+        let area = Area::new(pool);
+        Some(Box::new(Served { requests, area, budget, vectors: None, vcpu_id: 0 }))
     }
 
     /// Makes request `number`.
@@ -94,7 +97,7 @@ fn a_worker_does_not_wait_for_the_main_thread_and_no_request_is_lost() {
     guest.ask(1);
     table.serve(INDEX, now_ns(), |_| ());
     assert_eq!(guest.answered(), 1);
-    // This lock stands in for a main thread that is suspended while it has the vCPU.
+    // This lock stands in for a main thread that is preempted while it holds the vCPU.
     let suspended = table.entries[INDEX as usize].served.try_lock().unwrap();
     guest.ask(2);
     let theirs = Arc::clone(&table);
@@ -126,8 +129,8 @@ fn the_main_thread_does_not_wait_for_a_worker_that_hangs() {
     assert!(table.totals(INDEX, |_| ()).is_none());
 }
 
-/// The second request comes while a thread works on the first: `ignore` is called in the midst of
-/// that work, because the budget is used up.
+/// The test makes the second request while a thread works on the first one. It does so in `ignore`,
+/// which that thread calls because the test has used up the budget.
 #[test]
 fn what_comes_while_a_thread_has_the_vcpu_is_done_by_that_thread() {
     let (guest, table) = setting("both");
@@ -141,7 +144,8 @@ fn what_comes_while_a_thread_has_the_vcpu_is_done_by_that_thread() {
     };
     let came = Cell::new(false);
     for _ in 0..100 {
-        // A new period of the budget may begin at any moment, so one attempt may not be enough.
+        // A new period of the budget may begin at any moment, so the budget may not be used up at
+        // the first attempt.
         budget.charge(Duration::from_secs(1));
         ask();
         table.serve(INDEX, now_ns(), |_| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Starts the rest of the daemon once KVM is there and the sensor is loaded.
+//! Starts the rest of the daemon after KVM and the sensor have been loaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use super::error::{DaemonError, system};
 use super::running::Running;
 use crate::boosts::actuator::Actuator;
 use crate::boosts::journal::Journal;
-use crate::boosts::rt_thread::{RtThread, SensorTable};
+use crate::boosts::rt_thread::RtThread;
+use crate::boosts::sensor_table::SensorTable;
 use crate::boosts::uclamp::Uclamps;
 use crate::counters::Counters;
 use crate::followers::Followers;
@@ -31,7 +32,7 @@ use crate::supervisor::lock_memory;
 use crate::vms::Vms;
 
 impl Running {
-    /// Starts the daemon's threads, and finds the VMs that already run.
+    /// Starts the daemon's threads, and finds the VMs that are already running.
     pub fn start(
         settings: &Settings,
         journal: &Arc<Journal>,
@@ -71,7 +72,8 @@ impl Running {
         );
         let places = Places::new(Arc::new(placements), proc_root.clone(), PathBuf::from("/"));
         let mut running = Running {
-            // If the scheduler has ended already, the first check reports that.
+            // A scheduler that has already ended counts as running here, so that the first check
+            // reports its end.
             scheduler: if scheduler == State::Absent { scheduler } else { State::Running },
             clamps: Clamps::default(),
             performance: Performance::default(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU limits of control groups above the threads that exist.
+//! The CPU limits that control groups set for the existing threads.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use tracing::{info, warn};
 use super::Followers;
 use super::setups::Bounds;
 use crate::boosts::actuator::Effect;
-use crate::quotas;
+use crate::quotas::{self, Subject};
 use crate::settings::Mode;
 use crate::vms::{Vm, Vms};
 
 impl Followers {
-    /// Reads the CPU limits above one thread.
-    pub(super) fn read_limits(&mut self, index: u32, tid: u32) {
-        self.quotas.look(self.sensor.reserves(), [(index, tid)], Instant::now());
+    /// Reads the CPU limits of one thread.
+    pub(super) fn read_limits(&mut self, thread: Subject) {
+        self.quotas.look(self.sensor.reserves(), [thread], Instant::now());
     }
 
     /// The CPU limits of thread `index`, as last read.
@@ -25,9 +25,9 @@ impl Followers {
         Bounds { refused, reserve: self.quotas.reserve_of(index) }
     }
 
-    /// Reads the CPU limits of control groups above all threads, and passes changes on to the
-    /// sensor. Returns true if the limits of any thread have changed: the caller must then have the
-    /// policy evaluate every vCPU.
+    /// Reads the CPU limits of all threads, and passes changes on to the sensor. Returns true if
+    /// the limits of any thread have changed. In that case, the caller must make the policy
+    /// evaluate every vCPU.
     pub fn poll_quotas(&mut self, vms: &mut Vms) -> bool {
         let now = Instant::now();
         let changed = self.quotas.look(self.sensor.reserves(), vms.all_threads(), now);
@@ -55,7 +55,8 @@ impl Followers {
                 self.log_limits(vm);
             }
         }
-        // The sensor now knows which record each thread has, so unused records can be given back.
+        // The sensor now knows which reserve record each thread has, so unused records can be given
+        // back.
         self.quotas.give_back();
         !changed.is_empty()
     }
@@ -81,8 +82,7 @@ impl Followers {
         self.quotas.refill(self.sensor.reserves(), Instant::now());
     }
 
-    /// The CPU limit above thread `index`, and whether the limit keeps the thread from being
-    /// boosted.
+    /// The CPU limit of thread `index`, and whether the limit keeps the thread from being boosted.
     pub fn quota_of(&self, vm: &Vm, index: u32) -> (Option<String>, bool) {
         let quota = self.quotas.of(index).map(str::to_owned);
         let effect = self.stats.effect();

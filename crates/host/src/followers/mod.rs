@@ -3,10 +3,10 @@
 //! guests' counters ([`crate::counters`]), CPU limits ([`crate::quotas`]) and the setups of threads
 //! ([`setups`]).
 //!
-//! Each of them follows the [`Change`]s of the registry, and none of them knows the others.
-//! [`Followers`] passes each change on, in the order that the types of [`Change`] require.
-//! Placements and clamps are not followers: those that failed are retried, so the daemon compares
-//! all of them with the whole registry after each scan.
+//! Each of these parts follows the [`Change`]s of the registry of VMs, and is independent of the
+//! other parts. [`Followers`] passes each change on, in the order that the types of [`Change`]
+//! require. Placements and clamps are not followers. Because failed placements and clamps are
+//! retried, the daemon compares all of them with the whole registry after each scan.
 
 mod limits;
 mod lines;
@@ -21,15 +21,15 @@ use paracord_sensor::Sensor;
 use paracord_sys::affinity::CpuMask;
 
 use crate::boosts::actuator::ActuatorStats;
-use crate::counters::Counters;
-use crate::quotas::Quotas;
+use crate::counters::{Counters, Regions};
+use crate::quotas::{Quotas, Subject};
 use crate::regions::host_lines::HostLines;
 use crate::settings::Settings;
 use crate::snapshot::PmuSnapshot;
 use crate::vms::{Change, GoneThread, NewThread, Vm, Vms};
 use lines::Lines;
 
-/// The followers of the registry. Used by the daemon's main thread.
+/// The parts that follow the registry of VMs. Used by the daemon's main thread.
 pub(crate) struct Followers {
     lines: Lines,
     counters: Counters,
@@ -56,14 +56,14 @@ impl Followers {
         }
     }
 
-    /// Follows several changes.
+    /// Passes several changes to the followers, one after the other.
     pub fn follow_all(&mut self, changes: Vec<Change>, vms: &Vms, settings: &Settings) {
         for change in changes {
             self.follow(change, vms, settings);
         }
     }
 
-    /// Follows a change.
+    /// Passes a change to the followers.
     pub fn follow(&mut self, change: Change, vms: &Vms, settings: &Settings) {
         match change {
             Change::VmAdded(pid) => {
@@ -73,8 +73,7 @@ impl Followers {
                 if let Some(vm) = vms.get(pid) {
                     self.admit_counters(vm, settings);
                 }
-                // Threads of this process may have served an earlier VM: they now work for the new
-                // one.
+                // Threads of this process that served an earlier VM now work for the new one.
                 self.set_up_io(pid, vms);
             }
             Change::VcpuAdded { vcpu_id, thread } => self.add_vcpu(vcpu_id, thread, vms),
@@ -86,6 +85,7 @@ impl Followers {
             }
             Change::DriverChanged(pid) => {
                 if let Some(vm) = vms.get(pid) {
+                    self.follow_announced_counters(vm, vms, settings);
                     self.set_up_vcpus(vm, vms);
                     self.lines.renew(vm);
                 }
@@ -107,10 +107,10 @@ impl Followers {
         let (index, tid) = (thread.index(), thread.tid());
         let Some(vm) = vms.get(thread.pid()) else { return };
         // Read the CPU limits before the first boost of the vCPU.
-        self.read_limits(index, tid);
+        self.read_limits(Subject { index, tid, uid: vm.identity.uid });
         let setup = setups::of_vcpu(vm, vcpu_id, self.bounds(index), self.is_counted(vm));
-        // From here on, the sensor watches for requests of the guest to its counters. The service
-        // that starts below answers earlier requests.
+        // From here on, the sensor watches for the guest's requests for counters. The service that
+        // starts below also answers requests that came earlier.
         let thread = vms.set_up(thread, setup);
         self.counters.serve(vm.identity.pid, vm.region.as_ref(), (index, tid, vcpu_id));
         self.lines.attach(vm, index, vcpu_id);
@@ -120,7 +120,10 @@ impl Followers {
     fn add_io_thread(&mut self, thread: NewThread, vms: &Vms) {
         let index = thread.index();
         let vm = vms.get(thread.pid());
-        self.read_limits(index, thread.tid());
+        // A thread that the registry does not know counts as a thread of root, for whom there is no
+        // per-user limit on records.
+        let uid = vms.user_of_io(index).unwrap_or(0);
+        self.read_limits(Subject { index, tid: thread.tid(), uid });
         let thread = vms.set_up(thread, setups::of_io_thread(vm, self.bounds(index)));
         vms.make_ready(thread);
     }
@@ -134,11 +137,26 @@ impl Followers {
     }
 
     fn admit_counters(&mut self, vm: &Vm, settings: &Settings) {
-        self.counters.admit(&vm.identity, vm.log.user(), vm.region.as_deref(), &settings.counters);
+        let regions = Regions { file: vm.region.as_deref(), announced: vm.announced.as_ref() };
+        self.counters.admit(&vm.identity, vm.log.user(), regions, &settings.counters);
+    }
+
+    /// Starts or ends the service of counters if the guest has announced another region, or no
+    /// longer announces one.
+    fn follow_announced_counters(&mut self, vm: &Vm, vms: &Vms, settings: &Settings) {
+        let (pid, announced) = (vm.identity.pid, vm.announced.as_ref());
+        if vm.region.is_some() || self.counters.follows(pid, announced, settings.counters.serve) {
+            return;
+        }
+        self.admit_counters(vm, settings);
+        for (&index, &vcpu_id) in &vm.vcpus {
+            let tid = vms.tid_of(index).unwrap_or(0);
+            self.counters.serve(pid, None, (index, tid, vcpu_id));
+        }
     }
 
     /// Serves counters and attaches host lines again, after the region of a VM has come or gone, or
-    /// was looked for again.
+    /// has been searched for again.
     fn change_region(&mut self, vm: &Vm, vms: &Vms) {
         for (&index, &vcpu_id) in &vm.vcpus {
             let tid = vms.tid_of(index).unwrap_or(0);
@@ -158,7 +176,7 @@ impl Followers {
     /// Writes again the setups of those threads of process `pid` that are not vCPUs.
     fn set_up_io(&self, pid: u32, vms: &Vms) {
         for (index, _) in vms.io_of_process(pid) {
-            // Leave out a thread that has entered a guest: it becomes a vCPU at the next scan.
+            // Skip a thread that has entered a guest, because it becomes a vCPU at the next scan.
             let record = self.sensor.vcpus().get(index);
             if record.is_some_and(|record| !record.has_entered()) {
                 vms.set_up_again(index, setups::of_io_thread(vms.get(pid), self.bounds(index)));
@@ -170,8 +188,9 @@ impl Followers {
         self.counters.serves(vm.identity.pid)
     }
 
-    /// To be called after the drivers in regions were polled. Writes all host lines again, because
-    /// nothing signals the end of a throttle. Closes counters that are not used.
+    /// Writes all host lines again, because no event signals that a vCPU is no longer throttled.
+    /// Also closes the perf events of unused counters. Call this function after the drivers in
+    /// regions were polled.
     pub fn poll(&mut self, vms: &Vms) {
         self.refresh_lines(vms.iter());
         let counted = vms.iter().filter(|vm| self.counters.serves(vm.identity.pid));
@@ -179,15 +198,16 @@ impl Followers {
         self.counters.look(indices);
     }
 
-    /// Has the host lines of these VMs written again.
+    /// Makes the thread for host lines write the lines of these VMs again.
     pub fn refresh_lines<'v>(&self, vms: impl Iterator<Item = &'v Vm>) {
         for vm in vms.filter(|vm| vm.region.is_some() || vm.has_host_line_in_memory()) {
             self.lines.refresh(vm);
         }
     }
 
-    /// Informs the guests of the VMs in `pids` where their vCPUs are placed now. `hints`: by vCPU
-    /// index, the CPUs that the guest is told although the vCPU's thread is not bound to them.
+    /// Tells the guests of the VMs in `pids` where their vCPUs are placed now. `hints`: the CPUs of
+    /// each vCPU that is placed in the mode `hints`, by vCPU index. The guest is told about these
+    /// CPUs, but the vCPU's thread is not bound to them.
     pub fn tell_places(
         &mut self,
         hints: BTreeMap<u32, CpuMask>,
@@ -200,7 +220,7 @@ impl Followers {
         }
     }
 
-    /// The place of a vCPU that its guest is told. `None` if the guest is told no place.
+    /// The place of a vCPU, as told to its guest. `None` if the guest is told no place.
     pub fn place_of(&self, index: u32) -> Option<HostPlace> {
         self.lines.place_of(index)
     }

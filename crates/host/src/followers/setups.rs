@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The setup that the sensor gets for each thread. It combines what the registry knows of the VM,
-//! the thread's CPU limits, and whether the guest's counters are served.
+//! The setup that the sensor gets for each thread. It combines what the registry knows about the
+//! VM, the thread's CPU limits, and whether the guest's counters are served.
 
 use std::mem::offset_of;
 
@@ -14,12 +14,13 @@ use crate::vms::Vm;
 const LINE_WITH_REQUEST_BYTES: usize =
     offset_of!(layout::paracord_guest_line, perf_limit) + size_of::<u16>();
 
-/// The CPU limits of a thread, as the policy knows them.
+/// The CPU limits of a thread, in the form that the policy uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// The actuators that do not boost the thread: `PC_REFUSED_*`.
     pub refused: u32,
-    /// Index of the record of what the thread's quotas leave; 0: there is none.
+    /// Index of the reserve record, which contains the time that the thread's quotas leave for
+    /// boosts; 0: there is none.
     pub reserve: u32,
 }
 
@@ -50,6 +51,8 @@ pub(super) fn of_vcpu(vm: &Vm, vcpu_id: u32, bounds: Bounds, is_counted: bool) -
         writes: writes(vm),
         region_gpa: announced.map_or(0, |region| region.gpa),
         slot_gpa: announced.and_then(|region| region.slot_gpa(vcpu_id)).unwrap_or(0),
+        counts: (is_counted && announced.is_some_and(|region| region.has_counters)).into(),
+        reserved32: 0,
     }
 }
 
@@ -61,8 +64,8 @@ fn writes(vm: &Vm) -> u32 {
     })
 }
 
-/// The setup of a VMM thread that is not a vCPU. `vm`: the VM of its process. If there is none, the
-/// thread works for no VM, and is not boosted.
+/// The setup of a VMM thread that is not a vCPU. `vm`: the VM of the thread's process. If the
+/// process has no VM, the thread is not boosted.
 pub(super) fn of_io_thread(vm: Option<&Vm>, bounds: Bounds) -> pc_vcpu_setup {
     let nobodys = pc_vcpu_setup { refused: PC_REFUSED_ALL, io: 1, ..pc_vcpu_setup::default() };
     let Some(vm) = vm else { return nobodys };
@@ -70,9 +73,9 @@ pub(super) fn of_io_thread(vm: Option<&Vm>, bounds: Bounds) -> pc_vcpu_setup {
     pc_vcpu_setup { vm: vm.index, refused, reserve: bounds.reserve, ..nobodys }
 }
 
-/// Address in the VMM at which the guest of a vCPU shows that it has made a request to its
-/// counters. The guest makes requests before its driver declares anything, so this address does not
-/// depend on the driver.
+/// The address in the VMM's memory at which the guest of a vCPU shows that it has made a request
+/// for counters. The guest makes requests before its driver declares anything, so this address does
+/// not depend on the driver.
 fn asked_hva(vm: &Vm, vcpu_id: u32) -> Option<u64> {
     vm.region.as_ref()?.slot_hva(vcpu_id)?.checked_add(PMU_GUEST_OFFSET as u64)
 }
@@ -123,11 +126,13 @@ mod tests {
             driver: Some(driver),
             has_host_line: true,
             has_domains: true,
+            has_counters: true,
         });
         let setup = of_vcpu(&vm, 1, BOUNDS, false);
         assert_eq!((setup.slot_hva, setup.may_announce), (0, 1));
         assert_eq!(setup.writes, PC_WRITE_LINE | PC_WRITE_DOMAINS);
         assert_eq!((setup.region_gpa, setup.slot_gpa), (0x10_0000, 0x10_0000 + 4096 + 1024));
+        assert_eq!((setup.counts, of_vcpu(&vm, 1, BOUNDS, true).counts), (0, 1));
         vm.config.use_region = false;
         assert_eq!(of_vcpu(&vm, 1, BOUNDS, false).may_announce, 0);
         (vm.config.use_region, vm.config.mode) = (true, Mode::Off);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU limits above vCPU threads.
+//! CPU limits of the control groups that contain vCPU threads, directly or in descendant groups.
 //!
-//! The bandwidth control of the fair class does not limit a real-time thread. So actuator rt boosts
-//! a vCPU with a quota only within the part of the quota that the vCPU's groups have not used
-//! ([`Groups`]). If it is not known how much of a quota the groups have used, actuator rt does not
-//! boost the vCPU. Neither actuator boosts a vCPU in a group with `cpu.idle`: such a vCPU runs only
+//! The bandwidth control of the fair class does not limit a real-time thread. So if a group has a
+//! quota, actuator rt boosts a vCPU in or below this group only within the part of the quota that
+//! the group has not used ([`Groups`]). If this part is not known, actuator rt does not boost the
+//! vCPU. Neither actuator boosts a vCPU in a group with `cpu.idle`, because such a vCPU runs only
 //! when no other thread wants to run. Weights do not limit boosts: they affect only unboosted time,
 //! and budgets limit boosted time.
 //!
 //! The kernel notifies nobody when limits change or threads are moved, so the daemon reads the
-//! limits periodically. A round reads one small file per vCPU, and each control group above the
-//! vCPUs once ([`QuotaReader`]).
+//! limits periodically. In each round, it reads one small file per vCPU, and reads the limits of
+//! each control group that contains vCPUs only once ([`QuotaReader`]).
 
 pub mod reserves;
 
@@ -28,17 +28,17 @@ use crate::quotas::reserves::Groups;
 /// The limit of a vCPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    /// The limit, or why it is not known, as one line.
+    /// The limit, or the reason why it is not known, as one line of text.
     line: String,
     refused: Refused,
-    /// Index of the record of what the quotas leave; 0: there is none.
+    /// Index of the record of the vCPU's reserve (see [`reserves`]); 0: there is none.
     reserve: u32,
 }
 
-/// Which actuators do not boost a vCPU because of its limits.
+/// The actuators that must not boost a vCPU, because of the CPU limits of its control groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refused {
-    /// No actuator: both boost the vCPU.
+    /// None: both actuators boost the vCPU.
     #[default]
     No,
     /// Actuator rt, whose boosts would bypass the limits.
@@ -48,7 +48,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether the limits prevent boosts with this [`Effect`].
+    /// Returns whether the limits prevent boosts with this [`Effect`].
     pub fn binds(self, effect: Effect) -> bool {
         match self {
             Refused::No => false,
@@ -67,14 +67,25 @@ impl Refused {
     }
 }
 
+/// A thread whose limits are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// Index of the thread's record in the sensor.
+    pub index: u32,
+    /// Thread ID.
+    pub tid: u32,
+    /// User of the process.
+    pub uid: u32,
+}
+
 /// A vCPU whose limits have changed since the last round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Index of the vCPU.
     pub index: u32,
-    /// Which actuators did not boost the vCPU before.
+    /// The actuators that were not allowed to boost the vCPU before the change.
     pub was: Refused,
-    /// Which actuators do not boost the vCPU now.
+    /// The actuators that are not allowed to boost the vCPU now.
     pub is: Refused,
 }
 
@@ -91,8 +102,8 @@ pub struct Quotas {
     proc_root: PathBuf,
     /// Root of the file system: `/`.
     root: PathBuf,
-    /// The mounts are read once. `None` if something was not mounted in the last round: the next
-    /// round reads them again.
+    /// The mounts of cgroup file systems. They are read only once, unless a mount is missing.
+    /// `None`: the next round reads the mounts.
     mounts: Option<CgroupMounts>,
     /// The limits, by vCPU index.
     found: BTreeMap<u32, Found>,
@@ -106,21 +117,21 @@ impl Quotas {
         Quotas { proc_root, root, mounts: None, found: BTreeMap::new(), groups: Groups::default() }
     }
 
-    /// Reads the limits of vCPUs. `threads`: index and thread ID of each. Returns the vCPUs whose
-    /// limits have changed; a quota of another size is not a change.
+    /// Reads the limits of threads. Returns the threads whose limits have changed. A change of only
+    /// the size of a quota does not count.
     pub fn look(
         &mut self,
         table: &impl Reserves,
-        threads: impl IntoIterator<Item = (u32, u32)>,
+        threads: impl IntoIterator<Item = Subject>,
         now: Instant,
     ) -> Vec<Changed> {
         let read = || CgroupMounts::read(&self.proc_root, &self.root);
         let mounts = self.mounts.take().map_or_else(read, Ok);
         let mut reader = mounts.as_ref().map(|mounts| QuotaReader::new(&self.proc_root, mounts));
         let mut changed = Vec::new();
-        for (index, tid) in threads {
+        for Subject { index, tid, uid } in threads {
             let found = match reader.as_mut().map(|reader| reader.limits_of(tid)) {
-                Ok(Ok(limits)) => found(&mut self.groups, table, &limits, now),
+                Ok(Ok(limits)) => found(&mut self.groups, table, &limits, uid, now),
                 // The sensor reports that the thread has ended.
                 Ok(Err(error)) if error.is_gone() => continue,
                 Ok(Err(error)) => Some(refused(Refused::ByRt, unknown(&error))),
@@ -148,7 +159,8 @@ impl Quotas {
         self.found.get(&index).map(|found| found.line.as_str())
     }
 
-    /// Which actuators do not boost vCPU `index` because of its limit.
+    /// Returns the actuators that must not boost vCPU `index`, because of the CPU limits of its
+    /// control groups.
     pub fn refused(&self, index: u32) -> Refused {
         self.found.get(&index).map_or(Refused::No, |found| found.refused)
     }
@@ -158,7 +170,7 @@ impl Quotas {
         self.of(index).filter(|_| self.refused(index).binds(effect))
     }
 
-    /// Index of the record of what quotas leave for vCPU `index`; 0: there is none.
+    /// Index of the record of the reserve for vCPU `index`; 0: there is none.
     pub fn reserve_of(&self, index: u32) -> u32 {
         self.found.get(&index).map_or(0, |found| found.reserve)
     }
@@ -168,8 +180,8 @@ impl Quotas {
         self.found.remove(&index);
     }
 
-    /// Gives back records of groups that have no vCPU any more. To be called after a round over all
-    /// vCPUs, when the sensor has been told which record each vCPU has.
+    /// Gives back the records of groups that no longer have a vCPU. Call this function after a
+    /// round over all vCPUs, once the sensor knows which record each vCPU has.
     pub fn give_back(&mut self) {
         self.groups.keep(self.found.values().map(|found| found.reserve));
     }
@@ -179,7 +191,7 @@ impl Quotas {
         self.groups.interval()
     }
 
-    /// Updates the records of what quotas leave.
+    /// Updates the records of the reserves.
     pub fn refill(&mut self, table: &impl Reserves, now: Instant) {
         self.groups.refill(table, now);
     }
@@ -189,20 +201,22 @@ fn found(
     groups: &mut Groups,
     table: &impl Reserves,
     limits: &[CpuLimit],
+    uid: u32,
     now: Instant,
 ) -> Option<Found> {
     let binds = binding(limits)?;
     if binds.limit == Limit::Idle {
         return Some(refused(Refused::ByAll, binds.to_string()));
     }
-    Some(match groups.record_of(table, limits, now) {
+    Some(match groups.record_of(table, limits, uid, now) {
         Ok(reserve) => Found { line: binds.to_string(), refused: Refused::No, reserve },
         Err(why) => refused(Refused::ByRt, format!("{binds} ({why})")),
     })
 }
 
-/// Of the limits of a thread (the nearest first), returns the one to report: `cpu.idle` if the
-/// thread has this limit, because it is then never boosted, otherwise the nearest quota.
+/// Returns the limit that is reported for a thread. `limits` contains the limit of the nearest
+/// group first. If one of the limits is `cpu.idle`, this function returns that limit, because the
+/// thread is then never boosted. Otherwise, the function returns the nearest quota.
 pub(crate) fn binding(limits: &[CpuLimit]) -> Option<&CpuLimit> {
     limits.iter().find(|limit| limit.limit == Limit::Idle).or(limits.first())
 }
@@ -211,14 +225,14 @@ fn refused(refused: Refused, line: String) -> Found {
     Found { line, refused, reserve: 0 }
 }
 
-/// Describes the limit of a thread whose limits cannot be read. Such a thread counts as one with a
-/// quota.
+/// Describes the limit of a thread whose limits cannot be read. Such a thread counts as a thread
+/// with a quota.
 pub(crate) fn unknown(error: &ProcError) -> String {
     format!("CPU quota not known ({error})")
 }
 
 /// Describes in one line the vCPUs of a VM that are not boosted; `None` if there are none.
-/// `quotas`: vcpu_id and limit of each.
+/// `quotas`: vcpu_id and limit of each such vCPU.
 pub fn line<'q>(quotas: impl IntoIterator<Item = (u32, &'q str)>) -> Option<String> {
     let mut by_quota: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (vcpu_id, quota) in quotas {
@@ -269,8 +283,9 @@ mod tests {
         put("sys/fs/cgroup/vms/cpu.stat", "usage_usec 0\n");
         put("sys/fs/cgroup/vms/web/cpu.max", "max 100000\n");
         // Thread 72 does not exist.
-        let look =
-            |quotas: &mut Quotas| quotas.look(&Table, [(7, 70), (8, 71), (9, 72)], Instant::now());
+        let threads =
+            [(7, 70), (8, 71), (9, 72)].map(|(index, tid)| Subject { index, tid, uid: 0 });
+        let look = |quotas: &mut Quotas| quotas.look(&Table, threads, Instant::now());
         let change = |index, was, is| vec![Changed { index, was, is }];
         use Refused::{ByAll, ByRt, No};
         assert_eq!((look(&mut quotas), quotas.of(7)), (vec![], None));
@@ -278,7 +293,7 @@ mod tests {
         assert_eq!(look(&mut quotas), change(7, No, No));
         assert_eq!(quotas.of(7), Some("CPU quota 20000 of 100000 us in /vms"));
         assert_eq!((quotas.refused(7), quotas.reserve_of(7)), (No, 1));
-        // A quota of another size does not change what is boosted.
+        // A change of the quota's size does not change what is boosted.
         put("sys/fs/cgroup/vms/cpu.max", "30000 100000\n");
         assert_eq!((look(&mut quotas), quotas.of(8)), (vec![], None));
         assert_eq!(quotas.of(7), Some("CPU quota 30000 of 100000 us in /vms"));

@@ -14,31 +14,37 @@ pub const NAME: &str = "(guest memory)";
 /// A checked announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnouncedRegion {
-    /// Guest-physical address of the first byte.
+    /// Guest-physical address of the region's first byte.
     pub gpa: u64,
     /// Layout of the region.
     pub layout: RegionLayout,
     /// Declaration of the guest's driver.
     pub driver: Option<GuestDriver>,
-    /// Whether the sensor writes host lines.
+    /// `true`: the sensor writes the host line of each vCPU (boost state, CPU speed) into this
+    /// region.
     pub has_host_line: bool,
-    /// Whether the sensor writes the host's performance domains.
+    /// `true`: the sensor writes the host's performance domains into this region.
     pub has_domains: bool,
+    /// `true`: the guest makes requests for counters in this region.
+    pub has_counters: bool,
 }
 
-/// What the sensor may write into the guest's memory.
+/// The kinds of data that the sensor may write into the guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writes {
-    /// Host lines.
+    /// `true`: the sensor may write host lines.
     pub lines: bool,
-    /// Performance domains. They need host lines.
+    /// `true`: the sensor may write performance domains. This has no effect without `lines`.
     pub domains: bool,
+    /// `true`: the sensor may write answers to requests for counters. This has no effect without
+    /// `lines`.
+    pub answers: bool,
 }
 
 /// Features that need performance domains in the guest's memory.
 const NEED_DOMAINS: u32 = layout::PARACORD_F_PERF_REQUEST | layout::PARACORD_F_CAPACITY;
 /// Features that need host lines in the guest's memory.
-const NEED_HOST_LINE: u32 = layout::PARACORD_F_KICK | NEED_DOMAINS;
+const NEED_HOST_LINE: u32 = layout::PARACORD_F_KICK | layout::PARACORD_F_PMU | NEED_DOMAINS;
 
 impl AnnouncedRegion {
     /// Checks the header in an announcement.
@@ -50,12 +56,12 @@ impl AnnouncedRegion {
     /// [`AbiError`] if the header is refused.
     pub fn check(announced: &Announced, writes: Writes) -> Result<AnnouncedRegion, AbiError> {
         let mut layout = RegionLayout::check(&announced.header, u64::MAX)?;
-        // The guest has written the host's part of the header, too. Remove features that the host
+        // The guest has also written the host's part of the header. Remove features that the host
         // does not offer.
         layout.host_features &= layout::PARACORD_ANNOUNCED_FEATURES;
-        // The sensor writes whole lines. Drivers before ABI 1.4 declare shorter lines. The sensor
-        // translates only the address of the guest line, so the host line must lie in the same
-        // page: behind the last page of a memory slot, the VMM may have anything.
+        // The sensor writes only whole host lines. Drivers before ABI 1.4 declare shorter ones. The
+        // sensor translates only the address of the guest line, so the host line must lie in the
+        // same page: behind the last page of a memory slot, the VMM's memory may contain anything.
         let has_host_line = writes.lines
             && layout.host_line_bytes as usize >= LINE_BYTES
             && is_multiple_of_both_lines(layout.slot_offset_bytes)
@@ -70,10 +76,20 @@ impl AnnouncedRegion {
         if !has_room {
             layout.host_features &= !NEED_DOMAINS;
         }
+        // The PMU area at the end of the slot must also lie in the page of the guest line.
+        let has_area = writes.answers
+            && [layout.slot_offset_bytes, layout.slot_stride_bytes]
+                .iter()
+                .all(|offset| offset % layout::PARACORD_SLOT_STRIDE_BYTES == 0);
+        if !has_area {
+            layout.host_features &= !layout::PARACORD_F_PMU;
+        }
         let driver = GuestDriver::check(&announced.header, &layout)?;
         let accepted = driver.map_or(0, |driver| driver.features);
         let has_domains = accepted & NEED_DOMAINS != 0;
-        Ok(AnnouncedRegion { gpa: announced.gpa, layout, driver, has_host_line, has_domains })
+        let has_counters = accepted & layout::PARACORD_F_PMU != 0;
+        let gpa = announced.gpa;
+        Ok(AnnouncedRegion { gpa, layout, driver, has_host_line, has_domains, has_counters })
     }
 
     /// Guest-physical address of a vCPU's slot. `None` if there is no such slot.
@@ -82,7 +98,7 @@ impl AnnouncedRegion {
     }
 }
 
-/// Whether slots at multiples of this offset from the start of a page have both lines in one page.
+/// Whether each slot at a multiple of `offset` has both of its lines in one page.
 fn is_multiple_of_both_lines(offset: u32) -> bool {
     offset % (2 * LINE_BYTES as u32) == 0
 }
@@ -108,8 +124,8 @@ mod tests {
         Announced { gpa: 0x10_0000, header }
     }
 
-    const ALL: Writes = Writes { lines: true, domains: true };
-    const NOTHING: Writes = Writes { lines: false, domains: false };
+    const ALL: Writes = Writes { lines: true, domains: true, answers: true };
+    const NOTHING: Writes = Writes { lines: false, domains: false, answers: false };
 
     #[test]
     fn slots_lie_behind_the_announced_address() {
@@ -128,7 +144,8 @@ mod tests {
             let region = AnnouncedRegion::check(announced, writes).unwrap();
             (region.has_host_line, region.driver.unwrap().features)
         };
-        assert_eq!(of(&announced, ALL), (true, without | layout::PARACORD_F_KICK));
+        let with = without | layout::PARACORD_F_KICK | layout::PARACORD_F_PMU;
+        assert_eq!(of(&announced, ALL), (true, with));
         assert_eq!(of(&announced, NOTHING), (false, without));
         let bytes = std::mem::offset_of!(layout::paracord_header, host_line_bytes);
         announced.header[bytes..bytes + 4].copy_from_slice(&1u32.to_le_bytes());
@@ -149,6 +166,29 @@ mod tests {
             let region = AnnouncedRegion::check(&announced, ALL).unwrap();
             assert!(!region.has_host_line, "{value}");
             assert_eq!(region.driver.unwrap().features, layout::PARACORD_F_BOOST);
+        }
+    }
+
+    /// The PMU area is at the end of a slot. The slot has 1024 bytes and must lie in one page.
+    #[test]
+    fn counters_are_served_only_if_each_slot_lies_in_one_page() {
+        let offset = std::mem::offset_of!(layout::paracord_header, slot_offset_bytes);
+        let stride = std::mem::offset_of!(layout::paracord_header, slot_stride_bytes);
+        let bytes = std::mem::offset_of!(layout::paracord_header, region_bytes);
+        let features = layout::PARACORD_F_BOOST | layout::PARACORD_F_PMU;
+        for (at, value, serves) in [
+            (stride, 1024_u32, true),
+            (stride, 2048, true),
+            (stride, 128, false),
+            (stride, 1024 + 128, false),
+            (offset, 4096 + 128, false),
+        ] {
+            let mut announced = announced(features, features);
+            announced.header[bytes..bytes + 8].copy_from_slice(&0x10000_u64.to_le_bytes());
+            announced.header[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            let of = |writes| AnnouncedRegion::check(&announced, writes).unwrap();
+            assert_eq!((of(ALL).has_host_line, of(ALL).has_counters), (true, serves), "{value}");
+            assert!(!of(Writes { answers: false, ..ALL }).has_counters);
         }
     }
 
@@ -211,6 +251,8 @@ mod tests {
                 assert!(slot >= region.gpa);
                 let end = slot % 4096 + 2 * LINE_BYTES as u64;
                 assert!(!region.has_host_line || end <= 4096, "the host line is in another page");
+                let end = slot % 4096 + u64::from(layout::PARACORD_SLOT_STRIDE_BYTES);
+                assert!(!region.has_counters || end <= 4096, "the PMU area is in another page");
             }
         }
         assert!(accepted > 1000, "{accepted} of the headers were accepted");

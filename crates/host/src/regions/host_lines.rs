@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes host lines. They tell each guest whether its vCPUs are boosted, on which CPUs they run,
-//! and how fast those CPUs are.
+//! Writes host lines. The host lines tell each guest whether its vCPUs are boosted, on which CPUs
+//! the vCPUs run, and how fast those CPUs are.
 //!
 //! A separate thread writes the lines, because a write can wait for memory, and no decision may
-//! wait for a write. The thread runs ahead of normal tasks, because a guest decides from its line
-//! whether to kick. The thread never runs ahead of a boosted vCPU, because that would suspend the
-//! boost that the line reports. It holds no lock of the daemon while it writes. The kernel,
-//! however, takes the lock of the daemon's address space for each write, as for a page fault.
+//! wait for a write. The thread has precedence over normal tasks, because a guest uses its line to
+//! decide whether to kick. The thread never preempts a boosted vCPU, because that would interrupt
+//! the boost that the line reports. The thread holds no lock of the daemon while it writes. For
+//! each write, however, the kernel takes the lock of the daemon's address space, as it does for a
+//! page fault.
 //!
-//! Boosts are reported when they happen. Places are checked every 8 ms while at least one vCPU runs
-//! whose guest reads its place, and less often while all such vCPUs sleep. The work that a guest
-//! can cause is therefore bounded.
+//! Boosts are reported when they happen. The place of a vCPU (its CPU, and how fast this CPU is) is
+//! checked only if the guest reads places. While at least one such vCPU runs, the places are
+//! checked every 8 ms. While all such vCPUs sleep, the places are checked less often. The work that
+//! a guest can cause is therefore bounded.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +33,8 @@ use crate::regions::line_changes::{LineChange, LineChanges};
 use crate::regions::place_line::{Line, Seen, is_worth_telling, pressure};
 use crate::wake::clear_wake;
 
-/// SCHED_FIFO priority of the thread: the lowest one, which a boosted vCPU may have too.
+/// SCHED_FIFO priority of the thread. It is the lowest priority, and a boosted vCPU may have the
+/// same priority.
 const PRIORITY: u32 = 1;
 
 /// Interval between two checks of places. In this time, a guest with 100 or 250 ticks per second
@@ -40,14 +43,15 @@ const LOOK: Duration = Duration::from_millis(8);
 /// While every vCPU sleeps, the interval grows up to this value.
 const LOOK_SLEEPING: Duration = Duration::from_millis(128);
 
-/// How long the daemon waits at its end for the thread to end. A write of the thread may hang.
+/// How long the daemon waits for the thread to end when the daemon itself ends. The wait is
+/// limited, because a write of the thread may hang.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The line of each vCPU, by the index of the vCPU. If a new line replaces an old one, all parts of
 /// the line are written again.
 type Lines = HashMap<u32, Arc<Line>>;
 
-/// The running thread. Dropping this value ends the thread.
+/// The running thread that writes host lines. Dropping this value ends the thread.
 #[derive(Debug)]
 pub struct HostLines {
     /// The lines as the main thread knows them. The real-time thread has its own copy.
@@ -91,7 +95,7 @@ impl HostLines {
         Ok(HostLines { lines: Mutex::default(), changes, shared, stop, ended })
     }
 
-    /// Sets the line of vCPU `index`, and has the line written.
+    /// Sets the line of vCPU `index`, and makes the thread write the line.
     pub fn attach(&self, index: u32, line: Line) {
         let line = Arc::new(line);
         self.own().insert(index, Arc::clone(&line));
@@ -113,7 +117,7 @@ impl HostLines {
         self.own().get(&index).cloned()
     }
 
-    /// Has the line of vCPU `index` written.
+    /// Makes the thread write the line of vCPU `index`.
     pub fn refresh(&self, index: u32) {
         self.shared.host_lines.mark(index);
         self.shared.publish_host_lines();
@@ -139,7 +143,7 @@ struct Writer {
     changes: Arc<LineChanges>,
     lines: Lines,
     stop: Arc<AtomicBool>,
-    /// For each vCPU whose guest reads its place: the line that was written, and the state of the
+    /// For each vCPU whose place the guest reads: the line that was written, and the state of the
     /// vCPU at the last check.
     seen: HashMap<u32, (Arc<Line>, Seen)>,
     pause: Duration,
@@ -178,7 +182,7 @@ impl Writer {
     }
 
     /// Applies the changes that the main thread has made. If the main thread is adding a change at
-    /// that moment, no change is applied, and the main thread wakes this thread again.
+    /// that moment, this call applies no change, and the main thread then wakes this thread again.
     fn take_changes(&mut self) {
         for LineChange { index, line } in self.changes.take() {
             if let Some(line) = line {
@@ -195,8 +199,8 @@ impl Writer {
         }
     }
 
-    /// Sets the place in the line of a vCPU that is gone to unknown, unless a new vCPU already uses
-    /// the same line. Only a line in a file can have another user.
+    /// Sets the place to unknown in the line of a vCPU that is gone, unless a new vCPU already uses
+    /// the same line. Only a line in a file can be reused.
     fn forget_place(&self, line: &Line) {
         if !line.target.is_in_file()
             || !self.lines.values().any(|other| other.target.is(&line.target))
@@ -238,6 +242,7 @@ impl Writer {
         let boost = HostBoost {
             state: state as u8,
             reasons: if on { policy_state.reasons } else { 0 },
+            flags: if vcpu.setup().counts != 0 { layout::PARACORD_HOST_COUNTS as u8 } else { 0 },
             boosts: self.stats.boosts_of(index),
             throttles: vcpu.counters().throttles as u32,
         };
@@ -245,8 +250,8 @@ impl Writer {
         let _ = line.target.write_boost(boost);
     }
 
-    /// Checks the places of the vCPUs that have run since the last check, and writes those that
-    /// have changed enough.
+    /// Checks the places of the vCPUs that have run since the last check, and writes the places
+    /// that have changed enough.
     fn look(&mut self) {
         let lines = &self.lines;
         self.seen.retain(|index, (line, _)| {
@@ -269,7 +274,7 @@ impl Writer {
             };
             let place = line.place(&at, share);
             (seen.waited_ns, seen.at_ns) = (at.waited_ns, now);
-            // If the write fails, for example because the region is left out for a while, the next
+            // If the write fails, for example because accesses to the region are paused, the next
             // check tries again.
             if is_worth_telling(&seen.told, &place) && line.target.write_place(place).is_ok() {
                 seen.told = place;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Regions: memory that guests share with the host. [`region_file`] creates and removes region
-//! files, [`region`] reads and writes them through [`region_io`], and [`host_lines`] informs guests
-//! about boosts and places. [`announced`] checks regions that guests have created in their own
-//! memory.
+//! files. [`offered`] stores which features each region offers. [`region`] reads and writes regions
+//! through [`region_io`]. [`host_lines`] tells guests about boosts and places. [`announced`] checks
+//! regions that guests have created in their own memory.
 
 pub mod announced;
 pub mod declared;
@@ -12,6 +12,7 @@ pub(crate) mod host_lines;
 mod line_changes;
 pub(crate) mod line_target;
 pub mod mapped;
+mod offered;
 mod pauses;
 pub(crate) mod place_line;
 pub mod region;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions of running VMs: checks and reads them, and writes host lines and answers to requests for
-//! counters. [`mapped`](crate::regions::mapped) finds these regions, and
+//! Regions of running VMs. This module checks and reads regions, and writes host lines and answers
+//! to counter requests into them. [`mapped`](crate::regions::mapped) finds these regions, and
 //! [`region_file`](crate::regions::region_file) creates and removes them.
 //!
 //! A region belongs to the VM's user, who may truncate the file or punch holes into it at any
-//! moment. [`region_io`](crate::regions::region_io) describes how the daemon can access the file
-//! nevertheless.
+//! moment. [`region_io`](crate::regions::region_io) describes how the daemon can access such a
+//! file.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -20,6 +20,7 @@ use paracord_abi::{
 
 use crate::regions::file_identity::FileIdentity;
 use crate::regions::mapped::MappedRegion;
+use crate::regions::offered::Offered;
 use crate::regions::region_io::{RegionIo, read_header};
 
 /// Why a region that a VM maps is not used.
@@ -62,7 +63,7 @@ pub enum RegionError {
 }
 
 impl RegionError {
-    /// Whether the error only means that the region is left out for a while (see
+    /// Whether the error only means that accesses to the region are paused (see
     /// [`crate::regions::region_io`]).
     pub fn is_pause(&self) -> bool {
         matches!(self, RegionError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
@@ -84,6 +85,9 @@ pub struct Region {
     pub identity: FileIdentity,
     /// Address of the region's first byte in the VMM.
     pub start_hva: u64,
+    /// Whether the host has no copy of what the region offers. Without a copy, the daemon gives the
+    /// guest neither frequencies nor counters.
+    pub lacks_copy: bool,
     path: PathBuf,
     io: RegionIo,
     /// The domains that the region had when it was opened; `None` if any of them could not be read
@@ -114,8 +118,12 @@ impl Region {
             return Err(RegionError::Owner { path, owner: meta.uid(), user: uid });
         }
         let header = read_header(&file).map_err(io_error(&path))?;
-        let layout = RegionLayout::check(&header, meta.len().min(bytes))
+        let mut layout = RegionLayout::check(&header, meta.len().min(bytes))
             .map_err(|source| RegionError::Abi { path: path.clone(), source })?;
+        // The guest may have changed the header.
+        let offered = Offered::read(&path).map_err(io_error(&path))?;
+        layout.host_features = offered.of_header(layout.host_features);
+        let lacks_copy = offered.is_unknown;
         let slots_end = layout.slot_offset(layout.slot_count - 1).unwrap_or(0)
             + u64::from(layout.slot_stride_bytes);
         let io = RegionIo::new(file, slots_end).map_err(io_error(&path))?;
@@ -125,7 +133,17 @@ impl Region {
         let domain =
             |copy: &Option<_>| copy.as_ref().and_then(|copy| Domain::from_bytes(copy).ok());
         let domains = copies.iter().map(domain).collect();
-        Ok(Region { name, layout, identity, start_hva, path, io, domains, domain_table })
+        Ok(Region {
+            name,
+            layout,
+            identity,
+            start_hva,
+            lacks_copy,
+            path,
+            io,
+            domains,
+            domain_table,
+        })
     }
 
     /// Reads the current declaration of the guest's driver. Returns `None` if there is no driver.
@@ -221,8 +239,8 @@ impl Region {
         self.layout.slot_offset(vcpu_id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Returns how often an access to the file took too long, and for how many more nanoseconds the
-    /// region is left out because of such accesses (0: it is not left out).
+    /// Returns how many accesses to the file took too long, and for how many more nanoseconds
+    /// accesses are paused because of that (0: they are not paused).
     pub fn slow_io(&self) -> (u64, u64) {
         (self.io.slow(), self.io.left_out_ns())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Region files: creating them before a VM starts, listing and removing them.
+//! Creates, lists and removes region files. A region file is created before its VM starts.
 //!
 //! The daemon attaches to the regions that running VMs map. It trusts nothing in these files,
 //! because the VM's user may write to them.
@@ -8,7 +8,6 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use paracord_abi::{
     DOMAIN_BYTES, Domain, EventOffer, GuestDriver, OFFER_BYTES, RegionLayout, ServedAt,
@@ -21,6 +20,7 @@ use serde::Serialize;
 
 use crate::regions::file_identity::FileIdentity;
 use crate::regions::file_system::FileSystem;
+use crate::regions::offered;
 use crate::regions::region_name::is_region_name;
 
 /// Why a region file could not be created, read or removed.
@@ -40,10 +40,10 @@ pub enum RegionFileError {
     /// Other users could change files in the directory.
     #[error("{}: must belong to root and be writable by root only", .0.display())]
     Directory(PathBuf),
-    /// Regions are created with write(2), which hugetlbfs lacks.
+    /// The directory is on hugetlbfs, which lacks write(2). Regions are created with write(2).
     #[error("{}: lies on hugetlbfs, where files cannot be written: use a directory on tmpfs", .0.display())]
     HugePages(PathBuf),
-    /// An access to a region could wait for a disk or a server.
+    /// The directory is not on tmpfs, so an access to a region could wait for a disk or a server.
     #[error("{}: lies on no tmpfs, where accesses can wait for a disk or a server: use a directory on tmpfs", .0.display())]
     FileSystem(PathBuf),
     /// A running process maps the region.
@@ -168,10 +168,14 @@ pub fn create(directory: &Path, name: &str, offer: &Offer) -> Result<PathBuf, Re
     offer_events(&mut header, offer)?;
     prepare_region_directory(directory)?;
     let path = directory.join(name);
-    // Two threads may make the same region, so each attempt has a temporary name of its own.
-    static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
-    let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
-    let unfinished = directory.join(format!(".{name}.{}.{attempt}", std::process::id()));
+    let held = offered::hold(directory).map_err(at(directory))?;
+    if path.symlink_metadata().is_ok() {
+        return Err(RegionFileError::Exists(path));
+    }
+    let features =
+        RegionLayout::check(&header, paracord_abi::region_bytes(offer.slots))?.host_features;
+    offered::write(&held, &path, features).map_err(at(&path))?;
+    let unfinished = directory.join(format!(".{name}.unfinished"));
     let made = write_file(&unfinished, &header, offer).map_err(at(&unfinished)).and_then(|()| {
         renameat_with(CWD, &unfinished, CWD, &path, RenameFlags::NOREPLACE).map_err(|e| match e {
             rustix::io::Errno::EXIST => RegionFileError::Exists(path.clone()),
@@ -202,9 +206,9 @@ fn offer_events(header: &mut Vec<u8>, offer: &Offer) -> Result<(), RegionFileErr
 /// this process, or in which other users can change files. The parent directory may be writable by
 /// everybody.
 ///
-/// Other users may open files in a new directory, but not list it: getdents(2) holds the lock of
-/// the directory while it copies into the caller's buffer, and that buffer may consist of pages
-/// that a FUSE server never delivers.
+/// Other users may open files in a new directory, but not list the directory: getdents(2) holds the
+/// lock of the directory while it copies into the caller's buffer, and that buffer may consist of
+/// pages that a FUSE server never delivers.
 pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError> {
     let new = DirBuilder::new().recursive(true).mode(0o711).create(directory);
     new.map_err(at(directory))?;
@@ -216,8 +220,8 @@ pub(crate) fn prepare_directory(directory: &Path) -> Result<(), RegionFileError>
     Ok(())
 }
 
-/// Like [`prepare_directory`], but for a directory of regions, which must be on a file system on
-/// which regions may lie.
+/// Like [`prepare_directory`], but for a directory of regions. Its file system must be one that
+/// regions may lie on.
 pub(crate) fn prepare_region_directory(directory: &Path) -> Result<(), RegionFileError> {
     prepare_directory(directory)?;
     let found = rustix::fs::statfs(directory).map_err(|e| at(directory)(e.into()))?;
@@ -233,9 +237,11 @@ fn check_file_system(directory: &Path, found: FileSystem) -> Result<(), RegionFi
 }
 
 fn write_file(path: &Path, header: &[u8], offer: &Offer) -> io::Result<()> {
+    // An earlier process may have been killed while it wrote the file.
+    let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(header)?;
-    // Reserve the space now: a full tmpfs must not kill the VM later.
+    // Reserve the space now, so that a full tmpfs cannot kill the VM later.
     let bytes = paracord_abi::region_bytes(offer.slots);
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
     if let Some((uid, gid)) = offer.owner {
@@ -265,7 +271,9 @@ pub fn remove(directory: &Path, proc_root: &Path, name: &str) -> Result<(), Regi
             return Err(RegionFileError::InUse { name: name.to_owned(), pid });
         }
     }
-    fs::remove_file(&path).map_err(missing)
+    let held = offered::hold(directory).map_err(at(directory))?;
+    fs::remove_file(&path).map_err(missing)?;
+    offered::remove(&held, &path).map_err(at(&path))
 }
 
 /// Lists the regions in `directory`, sorted by name. An absent directory counts as empty.
@@ -294,7 +302,7 @@ fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
     let mut copy = Vec::new();
     let limit = u64::from(layout::PARACORD_SLOT_OFFSET_BYTES);
     // The owner may hold a lease on the file, or put a FIFO in the file's place. Without
-    // O_NONBLOCK, open(2) would wait for either of them.
+    // O_NONBLOCK, open(2) would wait for the end of the lease, or for a writer of the FIFO.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
     let read = file.and_then(|file| file.take(limit).read_to_end(&mut copy));
@@ -302,7 +310,11 @@ fn describe(name: String, path: PathBuf, meta: &fs::Metadata) -> Listed {
         Ok(_) => RegionLayout::check(&copy, meta.len()).map_err(|e| e.to_string()),
         Err(e) => Err(e.to_string()),
     };
-    let checked = checked.and_then(|layout| Ok((layout, domains_in(&copy, &layout)?)));
+    let checked = checked.and_then(|mut layout| {
+        let offered = offered::Offered::read(&path).map_err(|e| e.to_string())?;
+        layout.host_features = offered.of_header(layout.host_features);
+        Ok((layout, domains_in(&copy, &layout)?))
+    });
     let (layout, domains) = match &checked {
         Ok((layout, domains)) => (Some(layout), domains.as_slice()),
         Err(_) => (None, [].as_slice()),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Regions in a fixture tree: real files, and `maps` files with the inode numbers of these files.
+//! Tests of regions in a fixture tree. The tree has real region files, and `maps` files with the
+//! inode numbers of the region files.
 
 use std::fs::File;
+use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
+use paracord_abi::layout::paracord_header;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::*;
@@ -77,7 +80,9 @@ fn a_region_is_found_under_any_path() {
     assert_eq!(region.slot_hva(1), Some(0x10000 + 4096 + 1024));
     assert_eq!(region.slot_hva(region.layout.slot_count), None);
     assert_eq!(region.guest_driver().unwrap(), None);
-    region.write_boost(1, HostBoost { state: 1, reasons: 4, boosts: 7, throttles: 0 }).unwrap();
+    region
+        .write_boost(1, HostBoost { state: 1, reasons: 4, flags: 0, boosts: 7, throttles: 0 })
+        .unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[4096 + 1024 + 64..][..12], [1, 4, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
 }
@@ -129,6 +134,61 @@ fn broken_regions_are_refused_with_their_reason() {
     assert!(tree.find(7, own_uid()).unwrap().is_none());
 }
 
+/// The guest and the VM's user can write to the header at any moment. The daemon reads the header
+/// again whenever the region is found anew.
+#[test]
+fn a_guest_cannot_add_to_what_its_region_offers() {
+    let tree = Tree::new("grant");
+    let path = tree.create("web", 1).unwrap();
+    let owner = File::options().read(true).write(true).open(&path).unwrap();
+    tree.map(7, &path, "rw-s", owner.metadata().unwrap().len());
+    let open = || tree.find(7, own_uid()).map(Option::unwrap);
+    let offered = open().unwrap().layout.host_features;
+    let (host, guest) =
+        (offset_of!(paracord_header, host_features), offset_of!(paracord_header, guest_features));
+    let all = !layout::PARACORD_F_PMU_DOORBELL;
+    for at in [host, guest] {
+        owner.write_all_at(&all.to_le_bytes(), at as u64).unwrap();
+    }
+    owner.write_all_at(&[1, 0], offset_of!(paracord_header, guest_abi_major) as u64).unwrap();
+    let line = offset_of!(paracord_header, guest_line_bytes);
+    owner.write_all_at(&64u32.to_le_bytes(), line as u64).unwrap();
+    let region = open().unwrap();
+    assert_eq!(region.layout.host_features, offered);
+    assert_eq!(region.guest_driver().unwrap().unwrap().features, offered);
+    assert!(!region.asks_at_kicks());
+    let listed = region_file::list(&tree.dir()).unwrap();
+    assert_eq!(listed[0].features, paracord_abi::feature_names(offered));
+    // The guest may withdraw features that the region offers.
+    owner.write_all_at(&[0; 4], host as u64).unwrap();
+    assert_eq!(open().unwrap().layout.host_features, 0);
+    // An earlier version of paracord has created the region.
+    owner.write_all_at(&all.to_le_bytes(), host as u64).unwrap();
+    std::fs::remove_file(tree.dir().join(".web.offered")).unwrap();
+    let region = open().unwrap();
+    let names = paracord_abi::feature_names(region.layout.host_features);
+    assert_eq!((region.lacks_copy, names), (true, vec!["boost", "preempt_count", "kick"]));
+}
+
+/// A VMM that serves the counters itself says so in the header.
+#[test]
+fn counters_that_the_vmm_serves_are_not_served_again() {
+    let tree = Tree::new("doorbell");
+    let events = crate::counters::Offer::probe("task-clock".parse().unwrap());
+    let events = events.events().copied().collect();
+    let offer = Offer { slots: 1, events, ..Offer::default() };
+    let path = region_file::create(&tree.dir(), "web", &offer).unwrap();
+    let owner = File::options().read(true).write(true).open(&path).unwrap();
+    tree.map(7, &path, "rw-s", owner.metadata().unwrap().len());
+    let open = || tree.find(7, own_uid()).unwrap().unwrap();
+    let features = open().layout.host_features;
+    assert!(open().asks_at_kicks());
+    let with = features | layout::PARACORD_F_PMU_DOORBELL;
+    let host = offset_of!(paracord_header, host_features);
+    owner.write_all_at(&with.to_le_bytes(), host as u64).unwrap();
+    assert!(!open().asks_at_kicks());
+}
+
 #[test]
 fn a_shortened_file_is_an_error_not_a_signal() {
     let tree = Tree::new("short");
@@ -141,7 +201,7 @@ fn a_shortened_file_is_an_error_not_a_signal() {
     let _ = region.write_boost(0, HostBoost::default());
 }
 
-/// The owner may hold the lock of the file as long as they like. In this test, fallocate(2) holds
+/// The owner may hold the lock of the file for any length of time. In this test, fallocate(2) holds
 /// the lock until all pages are allocated.
 #[test]
 fn no_write_waits_for_the_lock_of_the_file() {
@@ -152,7 +212,8 @@ fn no_write_waits_for_the_lock_of_the_file() {
     let region = tree.find(7, own_uid()).unwrap().unwrap();
     let owner = File::options().read(true).write(true).open(&path).unwrap();
     let allocated = || owner.metadata().unwrap().blocks() * 512;
-    // The scheduler may run only the owner at first, so that the write comes too late: try again.
+    // The scheduler may at first run only the owner's thread. The write then comes too late, and
+    // the test tries again.
     let overtakes = (0..50).any(|boosts| {
         owner.set_len(begin).unwrap();
         std::thread::scope(|scope| {

@@ -79,8 +79,8 @@ pub struct ReasonConfig {
 pub struct BoostConfig {
     /// Off, observe or on.
     pub mode: Mode,
-    /// Whether a region is used that the VM maps or that its guest has announced. False: the VM is
-    /// treated as an unmodified guest.
+    /// Whether paracord uses the region that the VM maps or that its guest has announced. False:
+    /// the VM is treated as an unmodified guest.
     pub use_region: bool,
     /// Whether a hint also boosts at a VM exit, not only at preemption.
     pub hints_at_exit: bool,
@@ -90,6 +90,8 @@ pub struct BoostConfig {
     pub host_line: bool,
     /// Whether the host's performance domains are written into the guest's own memory.
     pub frequencies: bool,
+    /// Whether events are counted for a guest whose region lies in its own memory.
+    pub counters: bool,
     /// Whether other threads of the VMM that work for the VM are boosted when they wake.
     pub io: bool,
     /// Period of all budgets.
@@ -104,21 +106,21 @@ pub struct BoostConfig {
     pub cpu_kept_us: u64,
     /// Minimum average time from one boost of a vCPU to the next.
     pub actuation_min_us: u64,
-    /// Maximum length, in periods, of the throttle, which becomes longer with each strike.
+    /// Maximum length of a throttle, in periods. The throttle becomes longer with each strike.
     pub penalty_max_periods: u32,
     /// Settings of the reasons, indexed by [`Reason`].
     pub reason: [ReasonConfig; Reason::COUNT],
 }
 
 impl Default for BoostConfig {
-    /// The defaults of the policy. policy/boost_defaults.h is the only place that contains their numbers.
+    /// The defaults of the policy. Only policy/boost_defaults.h contains their values.
     fn default() -> Self {
         BoostConfig::of(&paracord_policy::defaults(), &paracord_policy::io_defaults())
     }
 }
 
 impl BoostConfig {
-    /// Converts the policy's configurations of vCPUs (`c`) and of a VMM's other threads (`io`).
+    /// Converts the policy's configurations for vCPUs (`c`) and for a VMM's other threads (`io`).
     fn of(c: &pc_boost_config, io: &pc_boost_config) -> Self {
         BoostConfig {
             mode: match c.mode {
@@ -131,6 +133,7 @@ impl BoostConfig {
             guest_requests: true,
             host_line: true,
             frequencies: true,
+            counters: true,
             io: true,
             period_us: c.period_ns / NS_PER_US,
             vcpu_budget_us: c.vcpu_budget_ns / NS_PER_US,
@@ -147,7 +150,7 @@ impl BoostConfig {
         }
     }
 
-    /// The policy's configurations of vCPUs and of the VMM's other threads.
+    /// The policy's configurations for vCPUs and for the VMM's other threads.
     pub fn of_threads(&self) -> (pc_boost_config, pc_boost_config) {
         let ns = |us: u64| us.saturating_mul(NS_PER_US);
         let vcpus = pc_boost_config {

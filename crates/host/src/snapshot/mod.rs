@@ -6,15 +6,16 @@
 //! rates from two snapshots and [`Snapshot::taken_ns`]. Times are nanoseconds of CLOCK_MONOTONIC.
 
 mod histogram;
+mod place;
 mod region;
 
 use paracord_policy::pc_vcpu_counters;
 use serde::{Deserialize, Serialize};
 
-use crate::place::PlaceMode;
 use crate::settings::{Mode, Reason};
 
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
+pub use place::{HostPlaceSnapshot, PlacementSnapshot};
 pub use region::{AnnouncementsSnapshot, HostLinesSnapshot, RegionSnapshot};
 
 /// Version of this structure as it appears in JSON. The version increases when a field is removed
@@ -37,22 +38,22 @@ pub struct Snapshot {
     /// The global mode.
     pub mode: Mode,
     /// What the daemon waits for or lacks (for example "kvm is not loaded"), and what paracord's
-    /// scheduler does not keep, one line each.
+    /// scheduler does not preserve, one line each.
     pub conditions: Vec<String>,
     /// What this host can do, as found when the daemon started.
     pub capabilities: Vec<Capability>,
     /// The actuator.
     pub actuator: ActuatorSnapshot,
-    /// Number of vCPU threads that were left to stock scheduling since the start: their user had
-    /// `vcpus_per_user` vCPUs already, or there were 4096 in all.
+    /// Number of vCPU threads that were left to stock scheduling since the daemon started. Their
+    /// user already had `vcpus_per_user` vCPUs, or the host already had 4096.
     #[serde(default)]
     pub vcpus_refused: u64,
-    /// Number of VMs that are left to stock scheduling now: their user has a quarter of
-    /// `vcpus_per_user` (at least 256) already, or there are 1024 in all.
+    /// Number of VMs that are left to stock scheduling now. Their user already has a quarter of
+    /// `vcpus_per_user` (at least 256) VMs, or the host already has 1024.
     #[serde(default)]
     pub vms_refused: u64,
     /// Number of existing control groups for which paracord's scheduler has no record. Their tasks
-    /// count as tasks of the nearest group above that has a record. At most 8191 groups can have
+    /// count as tasks of the nearest ancestor group that has a record. At most 8191 groups can have
     /// records, down to level 32.
     #[serde(default)]
     pub groups_unrecorded: u64,
@@ -84,9 +85,10 @@ pub struct ActuatorSnapshot {
     pub raised: u64,
     /// Number of unboosts carried out.
     pub unboosts: u64,
-    /// Decisions that were not carried out because a later decision about the same vCPU came first.
+    /// Decisions that were not carried out because a later decision about the same vCPU replaced
+    /// them.
     pub coalesced: u64,
-    /// Threads that were gone when a decision arrived, which is normal.
+    /// Decisions that arrived after their threads had ended, which is normal.
     pub gone: u64,
     /// Boosts refused because the thread already was real-time or deadline.
     pub refused_rt: u64,
@@ -101,8 +103,8 @@ pub struct ActuatorSnapshot {
     pub errors: u64,
     /// Boosts decided for VMs in mode observe.
     pub observed: u64,
-    /// Number of times that the request of a guest was set as its vCPU's utilisation clamps
-    /// (actuator rt).
+    /// Number of times that a guest's request was set as the utilisation clamps of its vCPU's
+    /// thread (actuator rt).
     #[serde(default)]
     pub requests: u64,
     /// Number of threads that have such clamps now.
@@ -115,7 +117,7 @@ pub struct ActuatorSnapshot {
 /// One virtual machine: a process with KVM vCPU threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VmSnapshot {
-    /// The name that the VMM was given, otherwise `comm-pid`.
+    /// The name that the VMM was given, or `comm-pid` if it was given none.
     pub name: String,
     /// The UUID that the VMM was given, if any.
     pub uuid: Option<String>,
@@ -125,14 +127,15 @@ pub struct VmSnapshot {
     pub vmm: String,
     /// User that the process runs as.
     pub uid: u32,
-    /// Mode in force: the lower one of the global mode and the VM's own mode.
+    /// Effective mode: the lower of the global mode and the VM's own mode.
     pub mode: Mode,
     /// The shared region, if the VM maps one.
     pub region: Option<RegionSnapshot>,
     /// Announcements of a region in the guest's own memory.
     #[serde(default)]
     pub announcements: AnnouncementsSnapshot,
-    /// In one line, why the region that the VM maps, or that its guest has announced, is not used.
+    /// Why paracord does not use the VM's region, one line. The VM maps this region, or its guest
+    /// has announced it.
     pub region_refused: Option<String>,
     /// Why vCPUs are not placed although they should be, one line.
     #[serde(default)]
@@ -168,13 +171,14 @@ pub struct VmSnapshot {
 /// The perf events of a guest (docs/pmu.md), summed over the vCPUs that exist now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PmuSnapshot {
-    /// Whether the guest can sample: its QEMU gets interrupts from the daemon.
+    /// Whether the guest can sample. Sampling requires that its QEMU gets interrupts from the
+    /// daemon.
     pub interrupts: bool,
     /// Number of perf events that are open on the host.
     pub open: u64,
     /// Number of perf events that were opened.
     pub openings: u64,
-    /// Number of times that an event that was already open served a counter.
+    /// Number of times that an already open event served a counter.
     pub reuses: u64,
     /// Number of times that a counter was not served, for example because the VM's budget was used
     /// up or because there is no such event.
@@ -208,23 +212,23 @@ pub struct VcpuSnapshot {
     #[serde(default)]
     pub cpu_quota: Option<String>,
     /// Whether the limit in `cpu_quota` keeps the vCPU from being boosted. `cpu.idle` always does.
-    /// With actuator rt, a quota whose consumption is not known does so, too.
+    /// With actuator rt, so does a quota whose consumption is not known.
     #[serde(default)]
     pub not_boosted: bool,
     /// Whether paracord has changed the thread's scheduling (always false in mode observe).
     pub actuated: bool,
-    /// Which budget is exhausted, while throttled: `reason`, `vcpu`, `vm` or `cpu`.
+    /// While the vCPU is throttled: the exhausted budget (`reason`, `vcpu`, `vm` or `cpu`).
     pub throttle_cause: Option<String>,
     /// End of the throttle; 0: not throttled.
     pub throttled_until_ns: u64,
-    /// Number of exhausted budgets in a row.
+    /// Number of exhaustions of a budget that are not forgiven yet.
     pub strikes: u32,
     /// Running time that is left in the vCPU's budget; negative: debt.
     pub budget_left_ns: i64,
     /// The request of the guest's frequency governor; `None` while the request does not count.
     #[serde(default)]
     pub request: Option<RequestSnapshot>,
-    /// Where the vCPU runs according to its host line; `None` if the guest is not told.
+    /// Where the vCPU runs according to its host line; `None` if the guest is not told where.
     #[serde(default)]
     pub place: Option<HostPlaceSnapshot>,
     /// Counters.
@@ -284,9 +288,11 @@ pub struct IoThreadSnapshot {
     pub running: bool,
     /// What the policy decided.
     pub state: BoostState,
-    /// Whether a control group above the thread, or the configuration, keeps the thread from being boosted.
+    /// Whether a control group above the thread, or the configuration, prevents boosts of the
+    /// thread.
     pub not_boosted: bool,
-    /// Which budget is exhausted, while throttled: `reason`, `vcpu` (the thread's own), `vm` or `cpu`.
+    /// While the thread is throttled: the exhausted budget (`reason`, `vcpu`, `vm` or `cpu`; `vcpu`
+    /// is the thread's own budget).
     pub throttle_cause: Option<String>,
     /// Number of times that the thread ran after a sleep.
     pub wakeups: u64,
@@ -303,38 +309,10 @@ pub struct IoThreadSnapshot {
 /// CPU at its highest frequency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSnapshot {
-    /// Least performance while the vCPU is runnable.
+    /// Minimum performance while the vCPU is runnable.
     pub request: u16,
-    /// Largest performance; 0: no limit.
+    /// Maximum performance; 0: no limit.
     pub limit: u16,
-}
-
-/// The place of a vCPU, as its host line reports it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostPlaceSnapshot {
-    /// Capacity of the physical CPU, 1..=1024; 0: not known.
-    pub capacity: u16,
-    /// Frequency relative to the highest frequency of this CPU, 1..=1024; 0: not known.
-    pub frequency: u16,
-    /// First CPU of the cluster.
-    pub cluster: Option<u32>,
-    /// Index of the performance domain.
-    pub domain: Option<u16>,
-}
-
-/// The placement of a vCPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlacementSnapshot {
-    /// The placement as it was requested: `4-5`, `cluster:4`, `capacity:max`, `auto`.
-    pub wanted: String,
-    /// Whether the thread is bound, or only the guest is told.
-    pub mode: PlaceMode,
-    /// The CPUs that the placement stands for on this host, as a list.
-    pub cpus: String,
-    /// Whether the placement comes from the configuration, and not from `paracord vm place`.
-    pub configured: bool,
-    /// False if another program has changed the affinity of the thread after paracord placed it.
-    pub in_force: bool,
 }
 
 /// What the policy decided about a vCPU.
@@ -357,13 +335,15 @@ pub struct VcpuCounters {
     pub exits: u64,
     /// Number of times that the vCPU ran after a sleep.
     pub wakeups: u64,
-    /// Kicks of the vCPU by KVM, for example for an interrupt.
+    /// Kicks of the vCPU by KVM, for example for an interrupt. On hosts on which the hardware posts
+    /// interrupts, KVM's wakeups of the vCPU also count, and one kick may count twice.
     pub irqs: u64,
     /// Boosts by [`Reason`]. A boost with two reasons counts in both.
     pub boosts: [u64; Reason::COUNT],
     /// Unboosts.
     pub unboosts: u64,
-    /// Unboosts because a grant or a budget ended.
+    /// Unboosts although a reason for the boost still held, because a budget was exhausted or the
+    /// grant of a hint was used up.
     pub forced: u64,
     /// Number of times that a budget was exhausted.
     pub throttles: u64,
@@ -371,10 +351,11 @@ pub struct VcpuCounters {
     pub boosted_ns: u64,
     /// Running time.
     pub running_ns: u64,
-    /// Reads of guest memory that failed because the region page was absent or the slot was out of range.
+    /// Failed reads of the region, and failed writes of answers for the guest's counters, for
+    /// example because a page was absent.
     pub guest_read_errors: u64,
-    /// Messages to the daemon that were dropped because the ring buffer was full. A decision is
-    /// sent again at the next event.
+    /// Messages to the daemon that were dropped because the ring buffer was full. A decision that
+    /// was dropped is sent again at the next event.
     pub actuations_dropped: u64,
     /// Changes of the guest's request that were seen.
     #[serde(default)]

@@ -79,4 +79,9 @@ impl Vms {
     pub fn process_of_io(&self, index: u32) -> Option<u32> {
         self.io.get(&index).map(|one| one.pid)
     }
+
+    /// The user of the process of thread `index`, if the thread is no vCPU.
+    pub fn user_of_io(&self, index: u32) -> Option<u32> {
+        self.io.get(&index).map(|one| one.uid)
+    }
 }

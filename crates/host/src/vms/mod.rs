@@ -27,10 +27,11 @@ use std::sync::Arc;
 use paracord_sensor::Sensor;
 
 use crate::boosts::actuator::ActuatorStats;
-use crate::boosts::rt_thread::SensorTable;
+use crate::boosts::sensor_table::SensorTable;
 use crate::command_error::CommandError;
 use crate::log_limit::{LogLimit, UserLogs};
 use crate::place::{VcpuThread, VmThreads};
+use crate::quotas::Subject;
 use crate::settings::Settings;
 use crate::vms::identity::Identity;
 use crate::vms::io_threads::IoThreads;
@@ -102,14 +103,18 @@ impl Vms {
         self.sensor.vcpus().get(index).map(|record| record.tid())
     }
 
-    /// All vCPUs and other VMM threads: index of the record, thread ID.
-    pub fn all_threads(&self) -> impl Iterator<Item = (u32, u32)> {
-        let vcpus = self.by_pid.values().flat_map(|vm| vm.vcpus.keys().copied());
-        let indices = vcpus.chain(self.io.keys().copied());
-        indices.filter_map(|index| Some((index, self.tid_of(index)?)))
+    /// All vCPUs and other VMM threads.
+    pub fn all_threads(&self) -> impl Iterator<Item = Subject> {
+        let vcpus = |vm: &Vm| {
+            let uid = vm.identity.uid;
+            vm.vcpus.keys().map(move |&index| (index, uid)).collect::<Vec<_>>()
+        };
+        let vcpus = self.by_pid.values().flat_map(vcpus);
+        let all = vcpus.chain(self.io.iter().map(|(&index, one)| (index, one.uid)));
+        all.filter_map(|(index, uid)| Some(Subject { index, tid: self.tid_of(index)?, uid }))
     }
 
-    /// Returns whether one more log line that the user of this VM can cause may be written.
+    /// Returns whether the daemon may write one more log line that the user of this VM can cause.
     pub fn may_log(&mut self, pid: u32) -> bool {
         self.by_pid.get_mut(&pid).is_some_and(|vm| vm.log.allow())
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The regions that VMs map or that their guests announce, and the guest drivers in them.
+//! The regions that VMs map or that their guests announce, and the guest drivers that use these
+//! regions.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -43,6 +44,13 @@ impl Vms {
         }
         match mapped.map(|mapped| self.open_region(mapped, &vm.identity)).transpose() {
             Ok(Some(region)) => {
+                if region.lacks_copy && vm.log.allow() {
+                    warn!(
+                        vm = vm.identity.name,
+                        "region {} was created by another version: no frequencies and no counters until it is removed and created again",
+                        region.name
+                    );
+                }
                 vm.region = Some(Arc::new(region));
                 (vm.announced, vm.driver, vm.region_refused) = (None, None, None);
                 vm.read_driver();
@@ -54,14 +62,14 @@ impl Vms {
             }
             Err(error) => {
                 let reason = error.to_string();
-                // The guest can change the reason again and again: limit the log.
+                // The guest can change the reason again and again, so limit the log.
                 if vm.region_refused.as_ref() != Some(&reason) && vm.log.allow() {
                     warn!(vm = vm.identity.name, "region refused: {reason}");
                 }
                 vm.region_refused = Some(reason);
             }
         }
-        vm.read_announcement(announced.as_ref(), self.sensor.capabilities().host_lines);
+        vm.read_announcement(announced.as_ref(), self.sensor.capabilities());
     }
 
     /// Opens a region. A region that another VM uses is refused: if two guests shared one region,
@@ -82,7 +90,7 @@ impl Vms {
     pub fn poll_regions(&mut self, settings: &Settings) -> Vec<Change> {
         let mut changes = Vec::new();
         let announcements = self.sensor.announcements();
-        let writes = self.sensor.capabilities().host_lines;
+        let capabilities = self.sensor.capabilities();
         for vm in self.by_pid.values_mut() {
             let pid = vm.identity.pid;
             // If the record is being written, the next call reads it.
@@ -92,7 +100,7 @@ impl Vms {
                 if vm.driver.is_none() && announced.is_some() {
                     // The device was unplugged, or the driver does not use it.
                     vm.region = None;
-                    vm.read_announcement(announced.as_ref(), writes);
+                    vm.read_announcement(announced.as_ref(), capabilities);
                     changes.push(Change::ConfigChanged { pid, region: true });
                 } else if changed {
                     // The device may have been unplugged and plugged in again, at another address.
@@ -101,10 +109,11 @@ impl Vms {
                 }
             } else {
                 let had = vm.announced.is_some();
-                if vm.read_announcement(announced.as_ref(), writes) {
+                if vm.read_announcement(announced.as_ref(), capabilities) {
                     changes.push(Change::DriverChanged(pid));
                 }
-                // A guest that withdraws the region in its own memory may have got a device.
+                // A guest that gets an ivshmem device withdraws the region in its own memory. So
+                // after a withdrawal, search for a region that the VM maps.
                 vm.search |= had && vm.announced.is_none();
             }
         }
@@ -138,8 +147,8 @@ impl Vms {
         Some(next)
     }
 
-    /// The next VM, in turn, that may have got a device since it was found. `None` if there is no
-    /// such VM, or if each region is in use.
+    /// The next VM, in turn, that has no region, but may have got a device since it was found.
+    /// `None` if there is no such VM, or if every region file is in use.
     fn next_without_region(&mut self, region_dir: &Path) -> Option<u32> {
         let lacks = |vm: &Vm| {
             !vm.search && vm.region.is_none() && vm.announced.is_none() && vm.config.use_region
@@ -156,7 +165,7 @@ impl Vms {
         Some(next)
     }
 
-    /// The next process after `pid`, in turn, whose VM is wanted.
+    /// The next process after `pid`, in turn, for whose VM `is_wanted` returns true.
     fn next_after(&self, pid: u32, is_wanted: impl Fn(&Vm) -> bool) -> Option<u32> {
         let after = (Bound::Excluded(pid), Bound::Unbounded);
         let mut in_turn = self.by_pid.range(after).chain(&self.by_pid);

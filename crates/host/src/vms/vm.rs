@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use paracord_abi::{GuestDriver, feature_names};
-use paracord_sensor::Announced;
+use paracord_sensor::{Announced, Capabilities};
 use tracing::{info, warn};
 
 use crate::config::Override;
@@ -23,7 +23,7 @@ pub struct Vm {
     pub identity: Identity,
     /// Index of the VM's record in the sensor.
     pub index: u32,
-    /// Configuration in force.
+    /// Effective configuration.
     pub config: BoostConfig,
     /// The region that the VM maps.
     pub region: Option<Arc<Region>>,
@@ -33,14 +33,14 @@ pub struct Vm {
     pub region_refused: Option<String>,
     /// The last declaration of the guest's driver.
     pub driver: Option<GuestDriver>,
-    /// The vCPUs: KVM vcpu_id by the index of the record.
+    /// The KVM vcpu_id of each vCPU, by the index of its record.
     pub vcpus: BTreeMap<u32, u32>,
-    /// Totals of the VMM threads that were not vCPUs and have ended.
+    /// Totals of the ended VMM threads that were not vCPUs.
     pub io_gone: IoTotals,
     pub(super) overrides: Vec<Override>,
-    /// The limit of lines that this VM can cause.
+    /// The limit on log lines that this VM can cause.
     pub log: VmLog,
-    /// Whether the region may have moved, so that it has to be looked for again.
+    /// Whether the region may have moved, so that the registry must look for it again.
     pub(super) search: bool,
 }
 
@@ -81,14 +81,14 @@ impl Vm {
         self.note_driver(driver, refused)
     }
 
-    /// Takes over what the guest has announced last, unless the VM maps a region, which takes
+    /// Takes over the guest's last announcement. If the VM maps a region, the mapped region takes
     /// precedence. Returns true if anything has changed.
     ///
-    /// `writes`: whether the sensor can write into the guest's memory.
+    /// `sensor`: what the sensor can do.
     pub(super) fn read_announcement(
         &mut self,
         announced: Option<&Announced>,
-        writes: bool,
+        sensor: &Capabilities,
     ) -> bool {
         if self.region.is_some() || !self.config.use_region {
             return self.announced.take().is_some();
@@ -97,8 +97,12 @@ impl Vm {
             // Return early, so that the reason why a mapped region is not used is kept.
             return false;
         }
-        let lines = writes && self.config.host_line;
-        let writes = Writes { lines, domains: lines && self.config.frequencies };
+        let lines = sensor.host_lines && self.config.host_line;
+        let writes = Writes {
+            lines,
+            domains: lines && self.config.frequencies,
+            answers: lines && self.config.counters && sensor.counters_in_memory,
+        };
         let check = |announced| AnnouncedRegion::check(announced, writes);
         let (region, refused) = match announced.map(check).transpose() {
             Ok(region) => (region, None),
@@ -117,7 +121,7 @@ impl Vm {
 
     fn note_driver(&mut self, driver: Option<GuestDriver>, refused: Option<String>) -> bool {
         let changed = driver != self.driver || refused != self.region_refused;
-        // A guest can load and unload its driver, or write garbage, all day: limit the log.
+        // A guest can load and unload its driver, or write garbage, all day, so limit the log.
         if changed && self.log.allow() {
             match (&driver, &refused) {
                 (_, Some(reason)) => {

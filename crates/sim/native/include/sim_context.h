@@ -19,7 +19,9 @@ extern struct sim_context sim_context;
 
 void sim_at_point(void);
 
-/* For each name that scx.h asks for: 1 if the kernel has it, else 0. The order is that of Symbols in crates/sim/src/bpf/native.rs. */
+/*
+ * For each name that scx.h asks for: 1 if the kernel has it, else 0. The order is that of Symbols in crates/sim/src/bpf/native.rs.
+ */
 struct sim_kernel {
 	u8 scx_bpf_now;
 	u8 scx_bpf_dsq_insert___v1;
@@ -32,6 +34,7 @@ struct sim_kernel {
 	u8 scx_bpf_reenqueue_local___v2___compat;
 	u8 scx_bpf_reenqueue_local___v1;
 	u8 bpf_preempt_disable;
+	u8 bpf_local_irq_save;
 	u8 has_SCX_ENQ_CPU_SELECTED;
 	u8 has_SCX_ENQ_IMMED;
 	u8 has_SCX_TASK_REENQ_IMMED;

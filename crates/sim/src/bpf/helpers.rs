@@ -3,7 +3,7 @@
 //! native/include/bpf/bpf_helpers.h.
 
 use std::{
-    ffi::{c_char, c_void},
+    ffi::{c_char, c_ulong, c_void},
     ptr,
 };
 
@@ -281,6 +281,13 @@ extern "C" fn bpf_preempt_disable() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn bpf_preempt_enable() {}
+
+/// Does nothing, because the simulator has no interrupts.
+#[unsafe(no_mangle)]
+extern "C" fn bpf_local_irq_save(_flags: *mut c_ulong) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn bpf_local_irq_restore(_flags: *mut c_ulong) {}
 
 /// Does nothing, because nothing is freed while a program runs.
 #[unsafe(no_mangle)]

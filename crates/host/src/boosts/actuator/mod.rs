@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Carries out decisions: the actuator makes threads SCHED_RR. If paracord's scheduler has already
-//! carried out a decision, the actuator only keeps account of the boost.
+//! Carries out the policy's decisions. The actuator makes boosted threads real-time (SCHED_RR). If
+//! paracord's scheduler has already carried out a decision, the actuator only keeps track of the
+//! boost.
 //!
-//! The actuator decides nothing. It takes messages in the order of their decisions, keeps only the
-//! latest message of each vCPU, writes the journal entry, and changes the thread. After
-//! [`Actuator::new`] nothing in this module allocates, waits or logs: the code runs on the
-//! real-time thread, and guests determine how often it runs.
+//! The actuator decides nothing. It takes messages in the order in which the decisions were made,
+//! and keeps only the latest message about each vCPU. To carry out a decision, it writes the
+//! journal entry and then changes the thread. After [`Actuator::new`], nothing in this module
+//! allocates, waits or logs. The reason is that this code runs on the real-time thread, and guests
+//! determine how often it runs.
 
 mod handover;
 mod message;
+mod requests;
 mod stats;
 
 use std::sync::Arc;
@@ -19,19 +22,19 @@ use paracord_sys::sched::{self, SchedAttr, policy};
 
 use crate::boosts::journal::{ENTRIES, Entry, Journal, Restored};
 use crate::boosts::thread::Level;
-use crate::boosts::uclamp::{Asked, Uclamps};
+use crate::boosts::uclamp::Uclamps;
 use stats::bump;
 
 pub use message::{Action, Message, VcpuTable};
 pub use stats::{ActuatorStats, Effect};
 
-/// A boost in force.
+/// An active boost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// By the actuator. The entry contains the earlier attributes of the thread, and the priority
-    /// of the boost.
+    /// The actuator has made the thread real-time. The entry contains the attributes that the
+    /// thread had before, and the priority of the boost.
     Realtime(Entry),
-    /// By paracord's scheduler. There is nothing to restore.
+    /// Paracord's scheduler boosts the thread, so there is nothing to restore.
     Scheduler { tid: u32, level: Level },
 }
 
@@ -52,23 +55,24 @@ pub struct Actuator {
     stats: Arc<ActuatorStats>,
     priority: u32,
     default_slice_ns: u64,
-    /// By vCPU index, the latest message that is not carried out yet.
+    /// For each vCPU index, the latest message that has not been carried out yet.
     waiting: Vec<Option<Message>>,
-    /// Indices with a waiting message, each once, oldest first.
+    /// Indices that have a waiting message. Each index appears once, the oldest first.
     order: Vec<u32>,
-    /// Boosts in force, by index.
+    /// Active boosts, by index.
     boosted: Vec<Option<Held>>,
-    /// Marks boosts that are over, but whose thread could not be restored. Each tick tries again.
+    /// Marks the indices whose boost is over but whose thread could not be restored. Each tick
+    /// tries again.
     owed: Vec<bool>,
-    /// The last entry of each index, until a message says that its thread has ended or has called
-    /// execve(2). In the latter case, the thread may still be real-time although its boost counts as
-    /// ended: under its former ID, the thread could not be restored.
+    /// The last journal entry of each index. It is kept until a message says that the entry's
+    /// thread has ended or has called execve(2). After execve(2), the thread may still be real-time
+    /// although its boost counts as ended, because it could not be restored under its former ID.
     last: Vec<Option<Entry>>,
 }
 
 impl Actuator {
     /// Creates an actuator that boosts threads to `priority`. To be called on a thread with normal
-    /// scheduling: the slice of that thread is taken as the default slice.
+    /// scheduling, because the actuator takes the slice of that thread as the default slice.
     pub fn new(journal: Arc<Journal>, priority: u32) -> Actuator {
         Actuator {
             journal,
@@ -91,36 +95,11 @@ impl Actuator {
         self
     }
 
-    /// Returns this actuator, changed so that it also turns the requests of guests into clamps of
-    /// their vCPU threads.
+    /// Returns this actuator, changed so that it also turns the performance requests of guests into
+    /// clamps of the guests' vCPU threads.
     #[must_use]
     pub fn with_uclamps(self, uclamps: Uclamps) -> Actuator {
         Actuator { uclamps: Some(uclamps), ..self }
-    }
-
-    /// Handles a performance request of the guest for vCPU `index`: at least `request`, and at most
-    /// `limit` (0: no limit).
-    pub fn ask(&mut self, table: &impl VcpuTable, index: u32, tid: u32, request: u32, limit: u32) {
-        let live = || table.live_thread(index).filter(|thread| thread.tid == tid);
-        let Some((uclamps, thread)) = self.uclamps.as_mut().zip(live()) else { return };
-        // If the scheduler is in force, this message was sent before the scheduler came into force.
-        if self.stats.lacks_clamps() || self.stats.effect() == Effect::Scheduler {
-            return;
-        }
-        let result = uclamps.ask(index, thread, request, limit);
-        // If the thread ended between the check and the call, its tid may name another thread by
-        // now: undo the change.
-        if matches!(result, Ok(Asked::InForce)) && live().is_none() {
-            let _ = uclamps.release(index);
-        }
-        self.count_requests();
-        match result {
-            Ok(_) => bump(&self.stats.requests),
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                self.stats.no_clamps.store(true, Ordering::Relaxed);
-            }
-            Err(error) => self.stats.failed(&error),
-        }
     }
 
     /// The counters.
@@ -128,7 +107,7 @@ impl Actuator {
         Arc::clone(&self.stats)
     }
 
-    /// Sets the priority of later boosts. Boosts in force keep their priority.
+    /// Sets the priority of later boosts. Active boosts keep their priority.
     pub fn set_priority(&mut self, priority: u32) {
         self.priority = priority;
     }
@@ -144,7 +123,7 @@ impl Actuator {
     }
 
     /// Takes a message. [`carry_out`](Self::carry_out) acts on it, unless a later message about the
-    /// same vCPU comes first. A message with an index out of range is dropped.
+    /// same vCPU has replaced it. A message with an index out of range is dropped.
     pub fn take(&mut self, message: Message) {
         let Some(waiting) = self.waiting.get_mut(message.index as usize) else {
             bump(&self.stats.errors);
@@ -152,7 +131,8 @@ impl Actuator {
         };
         match waiting.replace(message) {
             None => self.order.push(message.index),
-            // Only this message contains the ID that the thread has now.
+            // Only the replaced message contains the ID that the thread has after execve(2), so act
+            // on this message now.
             Some(Message { action: Action::Exec, index, tid, .. }) => {
                 self.forget_as(index, tid);
             }
@@ -183,9 +163,9 @@ impl Actuator {
         self.order.clear();
     }
 
-    /// Drops boosts of threads that have ended although no message about their end has arrived, and
-    /// tries again to restore threads that could not be restored before. Calls `changed` with each
-    /// index whose boost ended.
+    /// Drops the boosts of threads that have ended, even if no message about their end has arrived.
+    /// Also tries again to restore threads that could not be restored before. Calls `changed` with
+    /// each index whose boost ended.
     pub fn reconcile(&mut self, table: &impl VcpuTable, mut changed: impl FnMut(u32)) {
         for index in 0..ENTRIES {
             let Some(held) = self.boosted[index as usize] else { continue };
@@ -200,8 +180,8 @@ impl Actuator {
 
     /// Drops the waiting messages, and restores every thread that is boosted or clamped.
     ///
-    /// The entry of a thread that is not live any more stays. If the thread has called execve(2), the
-    /// supervisor restores it ([`Entry::restore_checked`]).
+    /// The journal entry of a thread that is no longer live stays. If that thread has called
+    /// execve(2), the supervisor restores it ([`Entry::restore_checked`]).
     pub fn restore_all(&mut self, table: &impl VcpuTable) {
         self.order.clear();
         for index in 0..ENTRIES {
@@ -213,23 +193,6 @@ impl Actuator {
                 self.unboost(table, index);
             }
             self.end_request(table, index);
-        }
-    }
-
-    fn count_requests(&self) {
-        let count = self.uclamps.as_ref().map_or(0, Uclamps::count);
-        self.stats.requests_now.store(count as u32, Ordering::Relaxed);
-    }
-
-    fn end_request(&mut self, table: &impl VcpuTable, index: u32) {
-        let Some(uclamps) = &mut self.uclamps else { return };
-        match table.live_thread(index) {
-            Some(thread) if uclamps.is_of(index, thread) => {
-                if let Err(error) = uclamps.release(index) {
-                    self.stats.failed(&error);
-                }
-            }
-            _ => uclamps.forget(index),
         }
     }
 
@@ -257,15 +220,16 @@ impl Actuator {
             self.hold(index, Held::Scheduler { tid, level });
             return true;
         }
-        // The policy refuses boosts of such a thread too. This boost was decided before the policy
-        // knew of the limit, or was a boost by the scheduler that would become a real-time boost.
+        // The policy does not boost a refused thread either. So this boost was either decided
+        // before the policy knew of the refusal, or it was a boost by the scheduler that
+        // `scheduler_gone` would turn into a real-time boost.
         if table.is_refused(index) {
             bump(&self.stats.refused_quota);
             return false;
         }
-        // If the entry is armed, it belongs to a thread that an earlier run changed and that is not
-        // restored yet (leftovers.rs). The entry is the only record of the attributes that this
-        // other thread had.
+        // If the entry is armed, it belongs to another thread, which an earlier run changed and
+        // which has not been restored yet (leftovers.rs). The entry is the only record of that
+        // thread's original attributes, so it must not be overwritten.
         if self.journal.is_armed(index) {
             return false;
         }
@@ -280,8 +244,8 @@ impl Actuator {
             bump(&self.stats.refused_rt);
             return false;
         }
-        // The default slice is recorded as 0, so that the thread gets back "the default" and not a
-        // fixed number.
+        // Record the default slice as 0, so that the restored thread uses the default again,
+        // instead of a fixed slice.
         if before.runtime_ns == self.default_slice_ns {
             before.runtime_ns = 0;
         }
@@ -296,8 +260,8 @@ impl Actuator {
         }
         self.last[index as usize] = Some(entry);
         if live().is_none() {
-            // The thread ended between the check and the call, and its tid may name another thread
-            // by now. This other thread gets back the attributes that were read above.
+            // The thread ended between the check and the call, so by now its tid may name another
+            // thread. Give that other thread the attributes that were read above.
             let _ = entry.restore();
             self.journal.disarm(index);
             bump(&self.stats.gone);
@@ -312,7 +276,7 @@ impl Actuator {
         self.stats.began(index);
     }
 
-    /// Raises a boost to `level`. The journal entry covers both priorities, so it stays as it is.
+    /// Raises a boost to `level`. The journal entry covers both priorities, so it does not change.
     fn raise(&self, entry: &Entry, level: Level) {
         let lower = entry.priority_at(Level::Interrupt);
         if level == Level::Interrupt || lower == entry.boost_priority {
@@ -338,8 +302,8 @@ impl Actuator {
             return true;
         }
         match self.give_back(&held, held.tid()) {
-            // A thread that ends is no longer live by now. So this one is calling execve(2), and its
-            // message is about to come.
+            // A thread that exits would no longer be live here. So this thread is calling
+            // execve(2), and the message about that call is about to arrive.
             Ok(Restored::Gone) => {}
             Ok(Restored::Done | Restored::NotOurs) => {
                 self.clear(index, held);
@@ -347,13 +311,14 @@ impl Actuator {
             }
             Err(error) => self.stats.failed(&error),
         }
-        // The thread is still real-time. Its journal entry stays, because a later attempt must know
-        // the attributes that the thread had.
+        // The thread is still real-time. Its journal entry stays, because a later attempt needs the
+        // attributes that the thread had before.
         self.owed[index as usize] = true;
         false
     }
 
-    /// Gives a thread, whose ID is `tid` now, the attributes that it had before its boost.
+    /// Restores the attributes that a thread had before its boost. `tid` is the current ID of the
+    /// thread.
     fn give_back(&self, held: &Held, tid: u32) -> std::io::Result<Restored> {
         let Held::Realtime(entry) = held else {
             bump(&self.stats.unboosts);
@@ -368,15 +333,16 @@ impl Actuator {
         Ok(restored)
     }
 
-    /// Forgets a thread that has called execve(2), and has the ID `tid` since then: that of its
-    /// process.
+    /// Forgets a thread that has called execve(2). Since that call, the thread has the ID `tid`,
+    /// which is the ID of its process.
     fn forget_as(&mut self, index: u32, tid: u32) -> bool {
         let last = self.last[index as usize].take();
         let is_boosted = self.boosted[index as usize].is_some();
         let changed = self.forget(index);
         let Some(entry) = last.filter(|entry| entry.process.pid == tid) else { return changed };
         match self.give_back(&Held::Realtime(entry), tid) {
-            // The boost came after the thread had lost its former ID, and has met another thread.
+            // The boost was carried out after the thread had lost its former ID. So the boost
+            // changed another thread.
             Ok(Restored::NotOurs) if is_boosted => {
                 let _ = entry.restore();
             }
@@ -406,7 +372,7 @@ impl Actuator {
     fn clear(&mut self, index: u32, held: Held) {
         self.boosted[index as usize] = None;
         self.owed[index as usize] = false;
-        // A boost by the scheduler has no entry. If there is an armed entry in this case, it
+        // A boost by the scheduler has no entry. If the entry of this index is armed anyway, it
         // belongs to a thread of an earlier run.
         if let Held::Realtime(_) = held {
             self.journal.disarm(index);

@@ -27,14 +27,14 @@ pub const GLOBAL: &[Key<Config>] = &[
     Key {
         name: "mode",
         kind: MODES,
-        doc: "Upper bound for all VMs: on decides and acts, observe decides and counts, off does neither.",
+        doc: "Upper bound for the modes of all VMs. on: paracord makes decisions and carries them out. observe: it makes and counts decisions, but does not carry them out. off: it makes no decisions.",
         get: |c| Value::Text(mode_word(c.mode)),
         set: |c, v| c.mode = mode_of(v),
     },
     Key {
         name: "actuator",
         kind: Kind::Choice(&["auto", "rt", "ext", "observe"]),
-        doc: "How decisions are carried out. rt makes the vCPU thread SCHED_RR. ext puts all ordinary tasks of the host under paracord's own scheduler, which does not keep all promises of the kernel's scheduler (ext.md). observe changes nothing. auto is ext while ext keeps all promises that this host uses, otherwise rt.",
+        doc: "How decisions are carried out. rt: a boosted vCPU thread becomes SCHED_RR. ext: paracord's own scheduler runs all ordinary tasks of the host; it lacks some features of the kernel's scheduler (ext.md). observe: decisions are counted, but not carried out. auto: ext as long as ext provides every feature of the kernel's scheduler that this host uses, otherwise rt.",
         get: |c| Value::Text(c.actuator.word().into()),
         set: |c, v| {
             c.actuator = match text(v).as_str() {
@@ -51,7 +51,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         rt_priority,
-        "SCHED_RR priority of a boosted vCPU thread; one less (but at least 1) when all it has to do is take an interrupt."
+        "SCHED_RR priority of a boosted vCPU thread. A thread that is boosted only for an interrupt has a priority that is lower by one, but at least 1."
     ),
     plain!(
         "actuator_priority",
@@ -59,7 +59,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         actuator_priority,
-        "SCHED_FIFO priority of the thread that carries decisions out; must be above rt_priority."
+        "SCHED_FIFO priority of the daemon's thread that carries out decisions. It must be above rt_priority."
     ),
     plain!(
         "housekeeping_ms",
@@ -67,7 +67,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         housekeeping_ms,
-        "Interval of the ticks that check boosted vCPUs which have no VM exits or context switches. There are no ticks while nothing is boosted."
+        "Interval of the daemon's tick, which checks all boosted threads, even if they have no VM exits or context switches. While no thread is boosted, there is no tick."
     ),
     plain!(
         "vcpus_per_user",
@@ -75,19 +75,19 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         vcpus_per_user,
-        "How many of the 4096 vCPU records a user other than root may have. Of the 1024 VM records, such a user may have a quarter of this number, but at least 256. Other vCPUs and VMs are left to stock scheduling. A higher number applies to vCPUs that start after the reload."
+        "Maximum number of vCPU records (of 4096) that a user other than root may have. For such a user, the maximum number of VM records (of 1024) is a quarter of this number, but at least 256. A vCPU or VM without a record is left to stock scheduling. If you raise this number, the higher limit applies to vCPUs that start after the reload."
     ),
     Key {
         name: "run_dir",
         kind: Kind::Path { optional: false },
-        doc: "Directory of the journal from which boosted threads are restored.",
+        doc: "Directory of the journals, from which paracord restores the threads that it has changed.",
         get: |c| from_path(&c.run_dir),
         set: |c, v| c.run_dir = path(v),
     },
     Key {
         name: "region_dir",
         kind: Kind::Path { optional: false },
-        doc: "Directory of the regions that guests share with the host; must lie on tmpfs.",
+        doc: "Directory of the regions that guests share with the host. It must be on tmpfs.",
         get: |c| from_path(&c.region_dir),
         set: |c, v| c.region_dir = path(v),
     },
@@ -98,14 +98,14 @@ pub const CONTROL: &[Key<Config>] = &[
     Key {
         name: "socket",
         kind: Kind::Path { optional: false },
-        doc: "Unix socket of `paracord status` and the other commands.",
+        doc: "Unix socket on which the daemon answers `paracord status` and other commands.",
         get: |c| from_path(&c.control.socket),
         set: |c, v| c.control.socket = path(v),
     },
     Key {
         name: "group",
         kind: Kind::Group,
-        doc: "Group whose members may use the socket, and that of [metrics], besides root; if it does not exist or is \"\": root only.",
+        doc: "Besides root, members of this group may use this socket and the socket of [metrics]. If the group does not exist or the name is \"\", only root may use the sockets.",
         get: |c| Value::Text(c.control.group.clone()),
         set: |c, v| c.control.group = text(v),
     },
@@ -116,21 +116,21 @@ pub const METRICS: &[Key<Config>] = &[
     Key {
         name: "listen",
         kind: Kind::Loopback,
-        doc: "TCP address that answers GET /metrics; \"\": none.",
+        doc: "TCP address and port on which the daemon answers GET /metrics; \"\": none.",
         get: |c| Value::Text(c.metrics.listen.map_or(String::new(), |a| a.to_string())),
         set: |c, v| c.metrics.listen = text(v).parse().ok(),
     },
     Key {
         name: "socket",
         kind: Kind::Path { optional: true },
-        doc: "Unix socket that answers GET /metrics; \"\": none.",
+        doc: "Unix socket on which the daemon answers GET /metrics; \"\": none.",
         get: |c| from_optional_path(c.metrics.socket.as_ref()),
         set: |c, v| c.metrics.socket = optional_path(v),
     },
     Key {
         name: "textfile",
         kind: Kind::Path { optional: true },
-        doc: "File for node_exporter's textfile collector; \"\": none.",
+        doc: "File that the daemon writes for node_exporter's textfile collector; \"\": none.",
         get: |c| from_optional_path(c.metrics.textfile.as_ref()),
         set: |c, v| c.metrics.textfile = optional_path(v),
     },
@@ -152,7 +152,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.requests,
-        "Ask the frequency governor (schedutil) for what runs, each task's need added up; actuator ext only."
+        "Whether paracord requests performance for each CPU from the frequency governor (schedutil). The request is the sum of what the CPU's tasks need. Only with actuator ext."
     ),
     plain!(
         "carry",
@@ -160,7 +160,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.carry,
-        "A task that wakes after a long sleep starts with the request of its last burst, once; actuator ext only."
+        "Whether the first burst of a task after a long sleep starts with the request of the task's last burst before the sleep. Only with actuator ext."
     ),
     plain!(
         "charge_capped",
@@ -168,7 +168,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.charge_capped,
-        "A task that runs faster than its clamp allows pays for it in time when others wait; actuator ext only."
+        "Whether a task pays for running faster than its maximum clamp allows: if other tasks wait, it is charged for more time than it ran. Only with actuator ext."
     ),
     plain!(
         "hold",
@@ -176,7 +176,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.hold,
-        "A frequency falls only after less was needed for 17 to 34 ms; actuator ext only."
+        "Whether a frequency falls only after a lower frequency has been enough for 17 to 34 ms. Only with actuator ext."
     ),
     plain!(
         "placement",
@@ -184,7 +184,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.placement,
-        "Where CPUs differ, place tasks where the kernel's energy model says that they cost least; actuator ext only."
+        "Whether tasks are placed where they cost the least energy according to the kernel's energy model. This applies only to hosts whose CPUs differ in capacity, and only with actuator ext."
     ),
     plain!(
         "import",
@@ -192,7 +192,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.import,
-        "Take over the clamps that programs give to the kernel (sched_setattr), until the daemon ends; actuator ext only."
+        "Whether the clamps that programs set in the kernel (sched_setattr) become clamps of paracord until the daemon ends. Only with actuator ext."
     ),
     plain!(
         "guest_requests",
@@ -200,7 +200,7 @@ pub const PERF: &[Key<Config>] = &[
         Bool,
         same,
         perf.guest_requests,
-        "What a guest's frequency governor asks for is its vCPU's least request, within the VM's clamps; with actuator rt it is the thread's uclamp.min."
+        "Whether the performance requests of a guest's frequency governor count, within the VM's clamps. With actuator ext, a request replaces the demand of the vCPU's thread. With actuator rt, a request becomes uclamp.min of the thread."
     ),
 ];
 
@@ -212,12 +212,12 @@ pub const COUNTERS: &[Key<Config>] = &[
         Bool,
         same,
         counters.serve,
-        "Count for guests whose region was created with `--counters`, with perf events on their vCPUs. A change applies to VMs that start later."
+        "Whether the daemon counts events for guests whose region was created with counters (`--counters`), and for guests without a device. It counts with perf events that are attached to the vCPUs' threads. A change applies to VMs that start later, and to guest modules that are loaded later."
     ),
     Key {
         name: "events",
         kind: Kind::Events,
-        doc: "Which events guests may count: all that this host has, or a list separated by commas.",
+        doc: "Events that guests may count: \"all\" (all events that this host has), or a list separated by commas.",
         get: |c| Value::Text(c.counters.events.to_string()),
         set: |c, v| {
             if let Ok(events) = text(v).parse() {
@@ -228,7 +228,7 @@ pub const COUNTERS: &[Key<Config>] = &[
     Key {
         name: "budget_ms",
         kind: Kind::Int(0, 100_000),
-        doc: "CPU time of the host per second that the counters of one VM may cost, on all CPUs together. Counters stop when it is used up.",
+        doc: "CPU time of the host, in milliseconds per second, that the counters of one VM may cost on all CPUs together. When this time is used up, the VM's counters stop.",
         get: |c| {
             Value::Int(
                 u32::try_from(c.counters.quota.calls_per_sec.as_millis()).unwrap_or(u32::MAX),
@@ -246,7 +246,7 @@ pub const COUNTERS: &[Key<Config>] = &[
         Int,
         same,
         counters.quota.opens_per_sec,
-        "Perf events that counters of one VM may open per second."
+        "Number of perf events that may be opened per second for the counters of one VM."
     ),
 ];
 
@@ -258,7 +258,7 @@ pub const SUPERVISOR: &[Key<Config>] = &[
         Bool,
         same,
         restart,
-        "Start the daemon again when it dies; boosted threads are restored in any case."
+        "Whether the supervisor starts the daemon again after the daemon has died. Boosted threads are restored in any case."
     ),
     plain!(
         "restarts_max",
@@ -266,7 +266,7 @@ pub const SUPERVISOR: &[Key<Config>] = &[
         Int,
         same,
         restarts_max,
-        "Give up after this many restarts if the daemon never ran for a minute between them."
+        "Number of restarts after which the supervisor gives up. If the daemon has run for a minute before it dies, the count starts again."
     ),
 ];
 

@@ -18,7 +18,7 @@ pub const REGION: &[Key<RegionKeys>] = &[
     Key {
         name: "owner",
         kind: Kind::Owner,
-        doc: "User as which the VM runs, who may open the region: name, UID or UID:GID; \"\": the daemon's user.",
+        doc: "User that the VM runs as: name, UID or UID:GID. This user may open the region. \"\": the daemon's user.",
         get: |r| Value::Text(r.owner.clone()),
         set: |r, v| r.owner = text(v),
     },
@@ -28,7 +28,7 @@ pub const REGION: &[Key<RegionKeys>] = &[
         Bool,
         same,
         kick,
-        "Whether the guest may kick the host when it no longer needs a boost."
+        "Whether a guest that no longer needs a boost may kick the host."
     ),
     plain!(
         "preempt_count",
@@ -36,7 +36,7 @@ pub const REGION: &[Key<RegionKeys>] = &[
         Bool,
         same,
         preempt_count,
-        "Whether the host follows the guest's preempt_count."
+        "Whether the host reads the guest's preempt_count, which shows when preemption is off in the guest."
     ),
     plain!(
         "frequencies",
@@ -44,7 +44,7 @@ pub const REGION: &[Key<RegionKeys>] = &[
         Bool,
         same,
         frequencies,
-        "Whether the guest is told the host's CPUs and frequencies, and may ask for performance."
+        "Whether the guest is informed about the host's CPUs and their frequencies, and may request performance."
     ),
     plain!(
         "counters",
@@ -52,7 +52,7 @@ pub const REGION: &[Key<RegionKeys>] = &[
         Bool,
         same,
         counters,
-        "Whether the guest may count this host's perf events on its vCPUs. `counters.events` lists the events."
+        "Whether the guest may count perf events of this host on the guest's vCPUs. `counters.events` lists the events."
     ),
     plain!(
         "kick_us",
@@ -60,6 +60,6 @@ pub const REGION: &[Key<RegionKeys>] = &[
         Int,
         same,
         kick_us,
-        "Age in microseconds from which a boost that the guest no longer needs is worth a kick; 0: the default of the guest's driver."
+        "A guest that no longer needs a boost kicks the host only if the boost is older than this time in microseconds. 0: the default of the guest's driver."
     ),
 ];

@@ -10,12 +10,13 @@ use crate::config::value::{Kind, Value};
 use crate::place::PlaceMode;
 
 /// Smallest value of `cpu_kept_pct`, the share of each CPU that is kept for unboosted work. The
-/// kernel keeps the same share from real-time tasks (the fair server: 50 ms per second). A guest
-/// whose budgets do not limit it would leave less. Whichever actuator is used, the guest's VMM and
-/// the daemon must be able to run.
+/// kernel keeps the same share free of real-time tasks (the fair server: 50 ms per second). With a
+/// smaller value, a guest whose budgets do not limit it would leave less time to unboosted work
+/// than the kernel does. Whichever actuator is used, this share must be enough for the guest's VMM
+/// and the daemon to run.
 const CPU_KEPT_LEAST_PCT: u32 = 5;
 
-/// `[boost]` and, for one VM, `[vm."NAME"]`.
+/// Keys of `[boost]`. Except for the host-wide keys, they are also keys of `[vm."NAME"]`.
 pub const BOOST: &[Key<BoostKeys>] = &[
     plain!(
         "period_ms",
@@ -23,7 +24,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Int,
         same,
         period_ms,
-        "Period of all budgets below: each is a share of it."
+        "Period of the budgets. Each budget below is a share of this period."
     ),
     plain!(
         "vcpu_budget_pct",
@@ -31,7 +32,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Pct,
         same,
         vcpu_budget,
-        "Boosted running time of one vCPU, all reasons together."
+        "Maximum boosted running time of one vCPU per period, for all reasons together."
     ),
     plain!(
         "vm_budget_pct",
@@ -39,7 +40,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Pct,
         same,
         vm_budget,
-        "Boosted running time of all vCPUs of one VM together; 100 is one CPU."
+        "Maximum boosted running time of all vCPUs of one VM together per period; 100 is one CPU."
     ),
     plain!(
         "cpu_kept_pct",
@@ -47,7 +48,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Pct,
         same,
         cpu_kept,
-        "Share of every host CPU that is kept for unboosted work, whatever the guests do. At least what the kernel keeps from real-time tasks."
+        "Share of every host CPU that is kept for unboosted work, whatever the guests do. The smallest allowed value is the share that the kernel itself keeps free of real-time tasks."
     ),
     plain!(
         "penalty_max_periods",
@@ -55,7 +56,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Int,
         same,
         penalty_max_periods,
-        "Longest throttling of a vCPU that exhausts its budgets again and again (it doubles each time); 1: it does not grow."
+        "Maximum length of a throttle, in periods. Each time that the vCPU exhausts its budgets again, the length doubles up to this maximum; with 1, it does not grow."
     ),
     plain!(
         "actuation_min_us",
@@ -63,7 +64,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Int,
         same,
         actuation_min_us,
-        "Shortest time from one boost of a vCPU to its next, on average (eight may follow each other at once); 0 switches this off."
+        "Minimum average time from one boost of a vCPU to the next. Up to eight boosts may follow each other without a delay. 0: no limit."
     ),
     plain!(
         "hints_at_exit",
@@ -71,7 +72,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Bool,
         same,
         hints_at_exit,
-        "Whether a guest's hint also boosts at a VM exit, not only when the host takes the CPU away."
+        "Whether a guest's hint also boosts a vCPU at a VM exit, and not only when the host preempts the vCPU."
     ),
     plain!(
         "io",
@@ -79,7 +80,7 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Bool,
         same,
         io,
-        "Whether the VMM's other threads (main loop, I/O threads, workers, vhost) are boosted when they wake."
+        "Whether the VMM's threads that are not vCPUs (main loop, I/O threads, workers, vhost) are boosted when they wake."
     ),
     plain!(
         "io_budget_pct",
@@ -87,20 +88,27 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         Pct,
         same,
         io_budget,
-        "Boosted running time of all these threads of one VM together, in addition to that of its vCPUs; 100 is one CPU."
+        "Maximum boosted running time, per period, of all threads of one VMM that are not vCPUs. This budget is separate from the budgets of the vCPUs. 100 is one CPU."
     ),
 ];
 
-/// `[boost.REASON]` and `[vm."NAME".REASON]`, for each [`Reason`](crate::settings::Reason).
+/// Keys of `[boost.REASON]` and `[vm."NAME".REASON]`, for each [`Reason`](crate::settings::Reason).
 pub const REASON: &[Key<ReasonKeys>] = &[
-    plain!("enabled", Kind::Bool, Bool, same, enabled, "Whether this reason may boost."),
+    plain!(
+        "enabled",
+        Kind::Bool,
+        Bool,
+        same,
+        enabled,
+        "Whether a vCPU may be boosted for this reason."
+    ),
     plain!(
         "grant_us",
         Kind::Int(0, 10_000_000),
         Int,
         same,
         grant_us,
-        "Longest running time of one boost for this reason; 0: none."
+        "Maximum running time of one boost for this reason; 0: no boost for this reason."
     ),
     plain!(
         "budget_pct",
@@ -108,23 +116,23 @@ pub const REASON: &[Key<ReasonKeys>] = &[
         Pct,
         same,
         budget,
-        "Boosted running time of one vCPU for this reason."
+        "Maximum boosted running time of one vCPU per period for this reason."
     ),
 ];
 
-/// `[vm."NAME"]`, besides all keys of `[boost]` and of its reasons.
+/// Keys of `[vm."NAME"]`, in addition to keys of `[boost]` and of its reasons.
 pub const VM: &[Key<BoostKeys>] = &[
     Key {
         name: "mode",
         kind: MODES,
-        doc: "Like the global mode, but for this VM; the more restrictive of the two applies.",
+        doc: "Mode of this VM, with the same values as the global mode. The more restrictive of the two modes applies.",
         get: |s| Value::Text(mode_word(s.mode)),
         set: |s, v| s.mode = mode_of(v),
     },
     Key {
         name: "region",
         kind: Kind::Choice(&["auto", "off"]),
-        doc: "auto uses the shared region if the VM has one; off treats the VM as an unmodified guest.",
+        doc: "auto: paracord uses the VM's shared region, if the VM has one. off: paracord treats the VM as an unmodified guest.",
         get: |s| Value::Text(if s.use_region { "auto" } else { "off" }.into()),
         set: |s, v| s.use_region = text(v) == "auto",
     },
@@ -134,7 +142,7 @@ pub const VM: &[Key<BoostKeys>] = &[
         Bool,
         same,
         guest_requests,
-        "Whether this guest may ask for performance; `perf.guest_requests` switches it off for all."
+        "Whether this guest may request performance. `perf.guest_requests = false` switches requests off for all guests."
     ),
     plain!(
         "host_line",
@@ -142,7 +150,7 @@ pub const VM: &[Key<BoostKeys>] = &[
         Bool,
         same,
         host_line,
-        "Whether this guest is told the state of its boosts if it has no device, by writes into its own memory."
+        "If this guest has no device: whether the host writes the state of the guest's boosts into the guest's memory."
     ),
     plain!(
         "frequencies",
@@ -150,7 +158,15 @@ pub const VM: &[Key<BoostKeys>] = &[
         Bool,
         same,
         frequencies,
-        "Whether this guest is told the capacities and frequencies of the host's CPUs, and may ask for performance, if it has no device; needs `host_line`."
+        "If this guest has no device: whether it is told the capacities and frequencies of the host's CPUs, and may request performance. Needs `host_line`."
+    ),
+    plain!(
+        "counters",
+        Kind::Bool,
+        Bool,
+        same,
+        counters,
+        "If this guest has no device: whether events of the host are counted for it. Needs `host_line`. `counters.serve = false` switches counters off for all guests."
     ),
 ];
 
@@ -177,7 +193,7 @@ pub const PIN: &[Key<PinKeys>] = &[
     Key {
         name: PIN_UID,
         kind: Kind::Int(0, u32::MAX - 1),
-        doc: "Only VMs whose process runs as this user (number): a VM's name is its user's choice.",
+        doc: "The section applies only to VMs whose process runs with this user ID. A user can give a VM any name.",
         get: |p| p.uid.map_or(Value::Text(String::new()), Value::Int),
         set: |p, v| {
             if let Value::Int(uid) = v {
@@ -188,39 +204,39 @@ pub const PIN: &[Key<PinKeys>] = &[
     Key {
         name: PIN_CGROUP,
         kind: Kind::Path { optional: false },
-        doc: "Only VMs whose process is in this control group when it is found, with `*` and `?`, such as \"/machine.slice/*\".",
+        doc: "The section applies only to VMs whose process is in this control group when paracord finds the VM. The value may contain the wildcards `*` and `?`, as in \"/machine.slice/*\".",
         get: |p| Value::Text(p.cgroup.clone()),
         set: |p, v| p.cgroup = text(v),
     },
     Key {
         name: PIN_UUID,
         kind: Kind::Pattern,
-        doc: "Only VMs whose VMM was given this UUID, as libvirt and Proxmox do, with `*` and `?`. The VM's user chooses the UUID, as they choose the name.",
+        doc: "The section applies only to VMs whose VMM was given this UUID. (libvirt and Proxmox give each VM a UUID.) The value may contain the wildcards `*` and `?`. The user of a VM chooses its UUID and its name.",
         get: |p| Value::Text(p.uuid.clone()),
         set: |p, v| p.uuid = text(v),
     },
     Key {
         name: PIN_VMM,
         kind: Kind::Pattern,
-        doc: "Only VMs of this VMM, with `*` and `?`, such as \"qemu-system-*\" or \"firecracker\": the name of the process, of which the kernel keeps 15 characters.",
+        doc: "The section applies only to VMs of this VMM. The value is the name of the VMM's process, of which the kernel keeps 15 characters. It may contain the wildcards `*` and `?`, as in \"qemu-system-*\".",
         get: |p| Value::Text(p.vmm.clone()),
         set: |p, v| p.vmm = text(v),
     },
 ];
 
-/// More keys of `[vm."NAME"]`, which no other section has.
+/// More keys of `[vm."NAME"]`. No other section has them.
 pub const PLACE: &[Key<PlaceKeys>] = &[
     Key {
         name: "place",
         kind: Kind::Placement,
-        doc: "Host CPUs of its vCPUs (placement.md): VCPU[-VCPU]=CPUS or all=CPUS, CPUS being a list, cluster:N, capacity:max, capacity:min, auto or any.",
+        doc: "Host CPUs on which the VM's vCPUs run (placement.md). The format is VCPU[-VCPU]=CPUS or all=CPUS. CPUS is a list, cluster:N, capacity:max, capacity:min, auto or any.",
         get: |p| Value::Text(p.place.to_string()),
         set: |p, v| p.place = text(v).parse().unwrap_or_default(),
     },
     Key {
         name: "place_mode",
         kind: Kind::Choice(&["affinity", "hints"]),
-        doc: "affinity binds the vCPUs' threads to those CPUs until the VM or the daemon ends; hints only tells the guest.",
+        doc: "affinity: paracord binds the vCPUs' threads to the CPUs of `place` until the VM or the daemon ends. hints: paracord only informs the guest, and binds no thread.",
         get: |p| Value::Text(p.mode.word().into()),
         set: |p, v| {
             p.mode = match text(v).as_str() {
