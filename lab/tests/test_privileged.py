@@ -31,8 +31,9 @@ def executables():
 
 def marked(package, target):
     """Number of tests that the source marks: one that cargo does not build is noticed by it."""
-    source = Path("crates", package.removeprefix("paracord-"), "tests", f"{target}.rs").read_text()
-    return len(re.findall(r"^#\[ignore\b", source, re.MULTILINE))
+    tests = Path("crates", package.removeprefix("paracord-"), "tests")
+    sources = [*tests.glob(f"{target}.rs"), *tests.glob(f"{target}/*.rs")]
+    return sum(len(re.findall(r"^#\[ignore\b", one.read_text(), re.MULTILINE)) for one in sources)
 
 
 @pytest.fixture(scope="module")
