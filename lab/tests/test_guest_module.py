@@ -45,7 +45,7 @@ FIELDS = {
 CONSTANTS = (
     *("PARACORD_SLOT_OFFSET_BYTES", "PARACORD_SLOT_STRIDE_BYTES", "PARACORD_LINE_BYTES"),
     *("PARACORD_TASK_IDLE", "PARACORD_TASK_NORMAL", "PARACORD_TASK_RT", "PARACORD_BOOST_ON"),
-    *("PARACORD_F_BOOST", "PARACORD_F_PREEMPT_COUNT", "PARACORD_F_KICK"),
+    *("PARACORD_F_BOOST", "PARACORD_F_PREEMPT_COUNT", "PARACORD_F_KICK", "PARACORD_ANNOUNCED_FEATURES"),
 )
 
 
@@ -166,7 +166,7 @@ def test_dkms_builds_and_removes_it(tmp_path: Path) -> None:
     assert not list(state.glob(f"{name}/*")), out
 
 
-def test_without_device(host: machine.Host) -> None:
+def test_without_device(host: machine.Host, abi: dict[str, int]) -> None:
     with host.guest("bare", region=False) as bare:
         bare.load_module(announce=0)
         (line,) = module_lines(bare)
@@ -174,7 +174,8 @@ def test_without_device(host: machine.Host) -> None:
         bare.unload_module()
         bare.load_module()
         assert "1 vCPUs published" in module_lines(bare)[-1]
-        assert bare.run(f"cat {OWN_STATE}/features").out.strip() == "0x1f"
+        features = int(bare.run(f"cat {OWN_STATE}/features").out, 16)
+        assert features == abi["PARACORD_ANNOUNCED_FEATURES"]
         bare.unload_module()
         assert bare.run(f"ls {OWN_STATE}", check=False).rc != 0
 
