@@ -9,9 +9,10 @@
 #define PARACORD_POLICY_BOOST_TYPES_H
 
 #include "types.h"		/* u8..u64 for BPF, native and bindgen builds */
+#include "../abi/paracord_abi.h"
 
-/* The reasons are PARACORD_REASON_*: WAKE, IRQ, RT, CRITICAL. */
-#define PC_REASONS 4
+/* The reasons are PARACORD_REASON_*. */
+#define PC_REASONS PARACORD_REASONS
 
 /* Modes. */
 #define PC_MODE_OFF	0	/* no vCPU is boosted */

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 
 from .errors import ChannelClosed, LabError
+from .rust import REPOSITORY
 
 BINARY = "/payload/bin/paracord"
 CONFIG = "/tmp/paracord-lab.toml"
@@ -24,7 +25,8 @@ ANSWER_TIMEOUT_S = 30
 # What stands for the name of a region file.
 REGION_IN_MEMORY = "(guest memory)"
 
-REASONS = ("wake", "irq", "rt", "critical")
+ABI = (REPOSITORY / "abi/paracord_abi.h").read_text()
+REASONS = tuple(reason.lower() for reason in re.findall(r"#define PARACORD_REASON_(\w+)", ABI))
 UNLIMITED_GRANT_US = 10_000_000
 UNLIMITED_VM_PCT = 409_600
 

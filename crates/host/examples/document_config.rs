@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("[perf]", rows(keys::PERF, &[&c])),
         ("[supervisor]", rows(keys::SUPERVISOR, &[&c])),
         ("[boost]", rows(keys::BOOST, &[&c.vm_rules.boost])),
-        ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", rows(keys::REASON, &reasons)),
+        (&keys::reason_headings(), rows(keys::REASON, &reasons)),
         ("[region.\"NAME\"]", rows(keys::REGION, &[&RegionKeys::default()])),
         (
             "[vm.\"NAME\"]",

@@ -38,7 +38,7 @@ fn every_key_is_documented_and_no_other() {
         ("[perf]", names(keys::PERF)),
         ("[supervisor]", names(keys::SUPERVISOR)),
         ("[boost]", names(keys::BOOST)),
-        ("[boost.wake], [boost.irq], [boost.rt], [boost.critical]", names(keys::REASON)),
+        (&keys::reason_headings(), names(keys::REASON)),
         ("[region.\"NAME\"]", names(keys::REGION)),
         ("[vm.\"NAME\"]", &(&names(keys::VM) | &names(keys::PLACE)) | &names(keys::PIN)),
     ] {
@@ -69,7 +69,7 @@ fn documented_defaults_and_ranges_are_those_of_the_program() {
     check_rows("[boost]", keys::BOOST, &c.vm_rules.boost);
     check_rows("[region.\"NAME\"]", keys::REGION, &RegionKeys::default());
     check_rows("[vm.\"NAME\"]", keys::PLACE, &PlaceKeys::default());
-    let reasons = section(CONFIG, "[boost.wake], [boost.irq], [boost.rt], [boost.critical]");
+    let reasons = section(CONFIG, &keys::reason_headings());
     for k in keys::REASON {
         let values = c.vm_rules.boost.reasons.map(|r| format!("`{}`", (k.get)(&r)));
         let row = format!("| `{}` | {} | {} | {} |", k.name, values.join(" | "), k.kind, k.doc);

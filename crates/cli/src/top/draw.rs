@@ -42,7 +42,7 @@ const fn word(
 }
 
 /// The columns of the table. Those that always appear (`from` is 0) fit into 80 characters: their
-/// widths and gaps add up to 78.
+/// widths and gaps add up to 74 and one for each reason.
 const COLUMNS: &[Column] = &[
     number("vCPU", 5, 0, |r| Span::raw(r.vcpu_id.to_string())),
     number("CPU", 4, 0, |r| Span::raw(r.cpu.to_string())),

@@ -30,7 +30,7 @@ use crate::settings::Mode;
 
 pub use host::{CONTROL, COUNTERS, GLOBAL, METRICS, PERF, SECTIONS, SUPERVISOR};
 pub use region::REGION;
-pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM};
+pub use vm::{BOOST, PIN, PLACE, PinKeys, REASON, VM, reason_headings};
 pub(super) use vm::{PIN_CGROUP, PIN_UID, PIN_UUID, PIN_VMM};
 
 /// One key of a section. A `T` stores the values of the section.

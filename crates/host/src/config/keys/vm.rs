@@ -8,6 +8,7 @@ use crate::config::boost::{BoostKeys, ReasonKeys};
 use crate::config::place::PlaceKeys;
 use crate::config::value::{Kind, Value};
 use crate::place::PlaceMode;
+use crate::settings::Reason;
 
 /// Smallest value of `cpu_kept_pct`, the share of each CPU that is kept for unboosted work. The
 /// kernel keeps the same share free of real-time tasks (the fair server: 50 ms per second). With a
@@ -91,6 +92,12 @@ pub const BOOST: &[Key<BoostKeys>] = &[
         "Maximum boosted running time, per period, of all threads of one VMM that are not vCPUs. This budget is separate from the budgets of the vCPUs. 100 is one CPU."
     ),
 ];
+
+/// The names of the sections `[boost.REASON]`, as docs/config.md lists them.
+#[must_use]
+pub fn reason_headings() -> String {
+    Reason::ALL.map(|reason| format!("[boost.{}]", reason.name())).join(", ")
+}
 
 /// Keys of `[boost.REASON]` and `[vm."NAME".REASON]`, for each [`Reason`](crate::settings::Reason).
 pub const REASON: &[Key<ReasonKeys>] = &[
