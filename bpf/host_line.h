@@ -46,23 +46,35 @@ static __always_inline bool host_line_is_due(struct pc_vcpu *v)
 	return writes_guests && v->setup.writes & PC_WRITE_LINE && READ_ONCE(v->line.sequence) != v->line.written;
 }
 
-/* Whether the host line may be written now. `there`: current content of the line. */
-static __always_inline bool may_write_line(struct pc_vcpu *v, const u64 *there, u64 now)
+/* Whether the guest has announced its slot lately, and may itself write to it. Both are needed for any store to the slot. */
+static __always_inline bool may_write_slot(struct pc_vcpu *v, u64 now)
+{
+	return v->line_writable && v->line_gpa == v->setup.slot_gpa && is_announced(v, now, PC_HOST_LINE_RUN_NS);
+}
+
+/* Whether a line with the content `there` still contains what the sensor has written into it. */
+static __always_inline bool is_as_written(const struct pc_vcpu *v, const u64 *there)
 {
 	bool same = true;
 	int i;
 
-	if (!v->line.known)
-		return v->announced_ns != v->line.left_ns &&
-		       pc_elapsed_ns(now, v->announced_ns) < PC_HOST_LINE_FRESH_NS;
 #pragma unroll
 	for (i = 0; i < PC_HOST_LINE_WORDS; i++)
 		same = same && there[i] == v->line.there[i];
-	if (!same) {
-		leave_line(v);
-		v->line.changed++;
-	}
 	return same;
+}
+
+/* Whether the host line may be written now. `there`: current content of the line. */
+static __always_inline bool may_write_line(struct pc_vcpu *v, const u64 *there, u64 now)
+{
+	if (!v->line.known)
+		return v->announced_ns != v->line.left_ns &&
+		       pc_elapsed_ns(now, v->announced_ns) < PC_HOST_LINE_FRESH_NS;
+	if (is_as_written(v, there))
+		return true;
+	leave_line(v);
+	v->line.changed++;
+	return false;
 }
 
 /* Writes the vCPU's host line. Called at an exit of the vCPU if host_line_is_due(). Return: 0. */
@@ -74,7 +86,7 @@ static __noinline int write_host_line(u32 index)
 	u32 sequence;
 	void *at;
 
-	if (!v || !v->line_writable || v->line_gpa != v->setup.slot_gpa || !is_announced(v, now, PC_HOST_LINE_RUN_NS))
+	if (!v || !may_write_slot(v, now))
 		return 0;
 	sequence = READ_ONCE(v->line.sequence);
 	if (!sequence || sequence & 1)

@@ -43,15 +43,9 @@ struct {
 static __always_inline bool has_our_line(struct pc_vcpu *v)
 {
 	u64 there[PC_HOST_LINE_WORDS];
-	bool same = v->line.known;
-	int i;
+	void *at = (void *)v->line_hva + sizeof(struct paracord_guest_line);
 
-	if (!same || bpf_probe_read_user(there, sizeof(there), (void *)v->line_hva + sizeof(struct paracord_guest_line)))
-		return false;
-#pragma unroll
-	for (i = 0; i < PC_HOST_LINE_WORDS; i++)
-		same = same && there[i] == v->line.there[i];
-	return same;
+	return v->line.known && !bpf_probe_read_user(there, sizeof(there), at) && is_as_written(v, there);
 }
 
 #define PC_ANSWER_RESERVED_WORDS	5
@@ -193,8 +187,7 @@ static __noinline int serve_mail(u32 index, u32 cpu)
 	int failed;
 
 	/* The whole slot must lie in the page whose address was translated. */
-	if (!v || !writes_guests || !v->line_writable || v->line_gpa != v->setup.slot_gpa ||
-	    v->line_gpa & (PARACORD_SLOT_STRIDE_BYTES - 1) || !is_announced(v, bpf_ktime_get_ns(), PC_HOST_LINE_RUN_NS))
+	if (!v || !writes_guests || v->line_gpa & (PARACORD_SLOT_STRIDE_BYTES - 1) || !may_write_slot(v, bpf_ktime_get_ns()))
 		return 0;
 	/*
 	 * On x86, KVM holds its lock on the memory slots here, so the slots cannot change before this exit has ended. On arm64, KVM

@@ -89,20 +89,17 @@ impl Counters {
     ) {
         self.vms.remove(&vm.pid);
         let Regions { file, announced } = regions;
-        let file_asks = file.is_some_and(Region::asks_at_kicks);
-        let memory_asks = file.is_none() && announced.is_some_and(|region| region.has_counters);
-        if !settings.serve || !(file_asks || memory_asks) || self.listener().is_none() {
+        let slots = announced.filter(|region| file.is_none() && region.has_counters).map(Slots::of);
+        let asks = slots.is_some() || file.is_some_and(Region::asks_at_kicks);
+        if !settings.serve || !asks || self.listener().is_none() {
             return;
         }
-        let offer = match (file, announced) {
-            (Some(file), _) => self.of_file(vm, log, file, settings),
-            _ => self.host_offer(settings.events).known(),
+        let offer = match file {
+            Some(file) => self.of_file(vm, log, file, settings),
+            None => self.host_offer(settings.events).known(),
         };
-        let vectors = file
-            .and_then(|file| self.ivshmem.as_ref()?.vectors(file, vm, log))
-            .filter(|_| file_asks);
+        let vectors = file.and_then(|file| self.ivshmem.as_ref()?.vectors(file, vm, log));
         let budget = self.budget_of(vm.pid, settings.quota);
-        let slots = announced.filter(|_| memory_asks).map(Slots::of);
         self.vms.insert(vm.pid, VmCounters { offer: Arc::new(offer), budget, vectors, slots });
     }
 

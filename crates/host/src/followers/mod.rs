@@ -149,18 +149,21 @@ impl Followers {
             return;
         }
         self.admit_counters(vm, settings);
+        self.serve_counters(vm, vms);
+    }
+
+    fn serve_counters(&mut self, vm: &Vm, vms: &Vms) {
         for (&index, &vcpu_id) in &vm.vcpus {
             let tid = vms.tid_of(index).unwrap_or(0);
-            self.counters.serve(pid, None, (index, tid, vcpu_id));
+            self.counters.serve(vm.identity.pid, vm.region.as_ref(), (index, tid, vcpu_id));
         }
     }
 
     /// Serves counters and attaches host lines again, after the region of a VM has come or gone, or
     /// has been searched for again.
     fn change_region(&mut self, vm: &Vm, vms: &Vms) {
+        self.serve_counters(vm, vms);
         for (&index, &vcpu_id) in &vm.vcpus {
-            let tid = vms.tid_of(index).unwrap_or(0);
-            self.counters.serve(vm.identity.pid, vm.region.as_ref(), (index, tid, vcpu_id));
             self.lines.attach(vm, index, vcpu_id);
         }
     }
