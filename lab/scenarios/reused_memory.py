@@ -6,7 +6,7 @@ that a VMM has given back. It must not write behind the last page of a VM's memo
 """
 
 from paracord_lab.boards import X86PStates
-from paracord_lab.daemon import BUDGETS, boosts_for, counter
+from paracord_lab.daemon import BUDGETS, COUNTERS_UNLIMITED, boosts_for, counter
 from paracord_lab.plots import Bars
 from paracord_lab.scenario import BOOST, BOOST_EXT, Configuration, Raw, Scenario, column
 from paracord_lab.session import time_limit
@@ -19,8 +19,6 @@ VMS = 4
 BUSY = f"pc_vms --vms {VMS} --exit_us 0 --announce_ms 110 --class_ms 10"
 # The host also writes the counts of the guests that ask for counters.
 COUNTS = "--count 1"
-# System calls take a hundred times longer on an emulated host.
-COUNTERS_UNLIMITED = {"counters.budget_ms": 50000}
 UNPLUGGED, BALLOON = 1, 2
 OWN_ASKS = 500
 ANSWERED, COUNTED = "answered_per_vm_and_s_count", "counted_per_vm_and_s_count"

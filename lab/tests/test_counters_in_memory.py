@@ -9,12 +9,10 @@ import pytest
 from test_pmu import CLOCK, OWN_CLOCK, PMU, count, counts_of, shares_of_hosts_counts
 
 from paracord_lab import machine
-from paracord_lab.daemon import Daemon
+from paracord_lab.daemon import COUNTERS_UNLIMITED, Daemon
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf", "perf_events")]
-# System calls take a hundred times longer on an emulated host.
-UNLIMITED = {"counters.budget_ms": 50000, "counters.openings": 100000}
 SECOND_NS = 1e9
 
 
@@ -25,7 +23,7 @@ def host(host_of_each_architecture: machine.Host) -> machine.Host:
 
 @pytest.fixture(scope="module")
 def daemon(host: machine.Host) -> Iterator[Daemon]:
-    with Daemon(host, UNLIMITED) as running:
+    with Daemon(host, COUNTERS_UNLIMITED) as running:
         yield running.start()
 
 

@@ -23,12 +23,10 @@ from test_pmu import (
 
 from paracord_lab import machine
 from paracord_lab.channel import Result
-from paracord_lab.daemon import Daemon
+from paracord_lab.daemon import COUNTERS_UNLIMITED, Daemon
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf", "perf_events")]
-# System calls take a hundred times longer on an emulated host.
-UNLIMITED = {"counters.budget_ms": 50000, "counters.openings": 100000}
 
 
 def samples(guest: machine.Guest, cpu: int) -> int:
@@ -49,7 +47,7 @@ def host(host_of_each_architecture: machine.Host) -> machine.Host:
 
 @pytest.fixture(scope="module")
 def daemon(host: machine.Host) -> Iterator[Daemon]:
-    with Daemon(host, UNLIMITED) as running:
+    with Daemon(host, COUNTERS_UNLIMITED) as running:
         yield running.start()
 
 
