@@ -154,6 +154,8 @@ int BPF_PROG(ext_enqueue, struct task_struct *p, u64 enq_flags)
 		u64 preempt = first ? SCX_ENQ_PREEMPT : 0;
 
 		insert_local(p, t, cpu, rq->slice_ns, enq_flags | preempt);
+		if (!first && READ_ONCE(rq->turn) == PC_TURN_BOOST)
+			watch_turn(rq, cpu, now);
 		/* The switch that requeues the vCPU has already chosen the next task. ext_running reschedules if needed. */
 		if (!(enq_flags & SCX_ENQ_WAKEUP))
 			rq->put_back = level;
@@ -264,9 +266,12 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 	give_if_due(cpu, rq, due, now);
 	if (goes_on_without_tick(cpu))
 		return 0;
+	/* If the boost of the vCPU has used up its grants, it ends here, even if the vCPU goes on. */
+	if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
+		evaluate(READ_ONCE(rq->runs) - PC_RUNS_VCPU, PC_EV_TICK);
 	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu)) {
 		prev->scx.slice = rq->slice_ns;
-		begin_turn(rq, cpu, !runs_ordinary(rq), now);
+		begin_turn(rq, cpu, boost_left_ns(READ_ONCE(rq->runs) - PC_RUNS_VCPU), now);
 	}
 	return 0;
 }
@@ -356,7 +361,7 @@ int BPF_PROG(ext_running, struct task_struct *p)
 		/* A boosted vCPU has yielded to this task, and runs again after it. */
 		begin_short_turn(rq, cpu, pc_fair_turn_min_ns(rq->slice_ns), now);
 	else
-		begin_turn(rq, cpu, level_of(v) != PC_LEVEL_NONE, now);
+		begin_turn(rq, cpu, level_of(v) ? boost_left_ns(index) : 0, now);
 	/*
 	 * A task that is held back by its quota is requeued before its first instruction. It has not run, so it must keep its
 	 * waiting time. Otherwise it might never run.

@@ -214,7 +214,7 @@ static __always_inline void queue_task(struct task_struct *p, struct pc_task *t,
 	t->called = 0;
 	wait_at(t, in_queue(t, PC_AT_QUEUE, cpu));
 	insert_vtime(p, cpu, rq->slice_ns, t->vtime, enq_flags);
-	if (runs_ordinary(rq))
+	if (turn_ends(rq, now))
 		watch_turn(rq, cpu, now);
 }
 

@@ -4,9 +4,14 @@
  * to 10 ms. Here, a per-CPU timer ends the turn of an ordinary task after one slice if another task waits, as HRTICK does in the
  * kernel's fair class. A turn may be shorter than a slice (PC_TURN_LEAST, PC_TURN_OWED).
  *
+ * The timer also ends the turn of a boosted vCPU whose grants are used up before the next tick (PC_TURN_BOOST). Without the timer,
+ * a vCPU that computes would keep its boost until the next tick, because it makes no VM exit. With a grant of 0.5 ms for an
+ * interrupt and a tick of 4 ms, the vCPU would run boosted for eight times its grant. Other vCPUs of its VM would have to wait,
+ * although the vCPU may itself wait for their answer. If a boost begins in the middle of a turn, a tick ends it.
+ *
  * The timer is set when a task begins to wait, and when a task begins to run while another task waits. If the timer is already
- * set for the same or an earlier time, it is not set again. So it is set about once per slice, however often tasks come and go. A
- * timer that expires before the end of the turn is set again.
+ * set for the same or an earlier time, it is not set again. So it is set about once per slice or grant, however often tasks come
+ * and go. A timer that expires before the end of the turn is set again.
  */
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
@@ -55,14 +60,16 @@ static __always_inline bool is_waited_for(const struct pc_rq *rq)
 }
 
 /*
- * Whether a task waits for a CPU. On a CPU that may be without a tick, this check includes two more kinds of tasks: tasks that
- * the kernel itself has inserted into the local DSQ, for example tasks that exit; and tasks that wait on another hardware thread
- * of the core.
+ * Whether a task waits for a CPU. While a boosted vCPU runs, this check includes the boosted vCPUs that wait in the local DSQ. On a
+ * CPU that may be without a tick, it includes two more kinds of tasks: tasks that the kernel itself has inserted into the local
+ * DSQ, for example tasks that exit; and tasks that wait on another hardware thread of the core.
  */
 static __always_inline bool is_waited_for_on(const struct pc_rq *rq, u32 cpu)
 {
-	return is_waited_for(rq) ||
-	       (rq->tickless && (shares_core(cpu, rq_now()) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0));
+	bool boost = READ_ONCE(rq->turn) == PC_TURN_BOOST;
+
+	return is_waited_for(rq) || (rq->tickless && shares_core(cpu, rq_now())) ||
+	       ((boost || rq->tickless) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0);
 }
 
 /*
@@ -110,16 +117,50 @@ static __always_inline void begin_without_tick(struct task_struct *p, struct pc_
 	p->scx.slice = runs_without_tick(rq, t->limited) ? SCX_SLICE_INF : rq->slice_ns;
 }
 
-/*
- * Gives the running task a turn of one slice. `boosted`: the task is a boosted vCPU. The timer is then not set, because it does
- * not end turns of boosted vCPUs.
- */
-static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, bool boosted, u64 now)
+/* How long the boost of the vCPU with this index lasts at most, by its grants; 0: the vCPU is not boosted, or there is none. */
+PC_VERIFIED_ALONE u64 boost_left_ns(u32 index)
 {
-	WRITE_ONCE(rq->turn, PC_TURN_WHOLE);
-	WRITE_ONCE(rq->until_ns, now + rq->slice_ns);
+	struct pc_vcpu *v = index < PC_VCPUS_MAX ? bpf_map_lookup_elem(&vcpus, &index) : NULL;
+	struct pc_vm *vm;
+	u32 of_vm;
+
+	if (!v || level_of(v) == PC_LEVEL_NONE)
+		return 0;
+	of_vm = v->setup.vm;
+	vm = bpf_map_lookup_elem(&vms, &of_vm);
+	return vm ? pc_boost_left_ns(&vm->threads[v->setup.io & 1].config, &v->state, bpf_ktime_get_ns()) : 0;
+}
+
+/* Sets the end of a turn. `boost_ns`: what is left of the running vCPU's boost; 0: the running task is not boosted. */
+static __always_inline void set_turn(struct pc_rq *rq, u64 boost_ns, u64 now)
+{
+	/* If more is left than a tick, a tick ends the boost. */
+	bool boost = boost_ns && (boost_ns < PC_FAIR_TICK_NS || rq->tickless);
+
+	WRITE_ONCE(rq->turn, boost ? PC_TURN_BOOST : PC_TURN_WHOLE);
+	/* At the end of the turn, the grants must be used up. */
+	WRITE_ONCE(rq->until_ns, now + (boost ? boost_ns + PC_TURN_REST_NS : rq->slice_ns));
+}
+
+/*
+ * Whether the timer ends the current turn of a CPU if another task waits. The turn of a vCPU whose boost has ended during the turn
+ * becomes an ordinary turn.
+ */
+static __always_inline bool turn_ends(struct pc_rq *rq, u64 now)
+{
+	bool ordinary = runs_ordinary(rq), boost = READ_ONCE(rq->turn) == PC_TURN_BOOST;
+
+	if (ordinary && boost)
+		set_turn(rq, 0, now);
+	return ordinary || boost;
+}
+
+/* Begins the turn of the running task. `boost_ns`: as for set_turn(). */
+static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, u64 boost_ns, u64 now)
+{
+	set_turn(rq, boost_ns, now);
 	rq->turn_vtime = rq->cur_vtime;
-	if (!boosted && is_waited_for_on(rq, cpu))
+	if ((!boost_ns || rq->turn == PC_TURN_BOOST) && is_waited_for_on(rq, cpu))
 		watch_turn(rq, cpu, now);
 }
 
@@ -146,23 +187,41 @@ static __always_inline void begin_short_turn(struct pc_rq *rq, u32 cpu, u64 last
 	watch_turn(rq, cpu, now);
 }
 
+/*
+ * Moves the end of a vCPU's turn if its boost lasts longer than it seemed at the start of the turn, because the boost has got
+ * another reason or another grant. Return: whether the turn goes on.
+ */
+static __always_inline bool prolong_turn(struct pc_rq *rq, u64 now)
+{
+	u64 left = boost_left_ns(READ_ONCE(rq->runs) - PC_RUNS_VCPU);
+
+	if (left <= PC_TURN_REST_NS)
+		return false;
+	set_turn(rq, left, now);
+	return true;
+}
+
 static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 {
-	u32 cpu = value->cpu;
+	u32 cpu = value->cpu, turn;
 	struct pc_rq *rq = rq_of(cpu);
 	u64 now;
 
 	if (!rq)
 		return 0;
 	WRITE_ONCE(rq->timer_ns, 0);
-	/* A turn ends only if another task waits and the running task is not boosted. A short turn (PC_TURN_OWED) always ends. */
-	if (!ext_on || (READ_ONCE(rq->turn) != PC_TURN_OWED && (!is_waited_for_on(rq, cpu) || !runs_ordinary(rq))))
+	turn = READ_ONCE(rq->turn);
+	/* A turn ends only if another task waits. A short turn (PC_TURN_OWED) always ends. */
+	if (!ext_on || (turn != PC_TURN_OWED &&
+			(!is_waited_for_on(rq, cpu) || !(turn == PC_TURN_BOOST || runs_ordinary(rq)))))
 		return 0;
 	now = rq_now();
 	if (pc_fair_before(now + PC_TURN_REST_NS, READ_ONCE(rq->until_ns)))
 		watch_turn(rq, cpu, now);
-	else
+	else if (turn != PC_TURN_BOOST || !prolong_turn(rq, now))
 		preempt_cpu(rq, cpu);
+	else if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
+		watch_turn(rq, cpu, now);
 	return 0;
 }
 

@@ -392,6 +392,7 @@ struct pc_unrecorded {
 #define PC_TURN_WHOLE	0	/* one slice */
 #define PC_TURN_LEAST	1	/* pc_fair_turn_min_ns(): shortened for a task that woke later but should have had this turn */
 #define PC_TURN_OWED	2	/* a short turn, because the quota is used up, or because a boosted vCPU has yielded to the task */
+#define PC_TURN_BOOST	3	/* what is left of the grants of a boosted vCPU */
 
 /*
  * pc_rq.tickless. 0: the CPU always has a tick. PC_TICKLESS: the kernel stops the tick when it can (nohz_full).

@@ -313,6 +313,26 @@ PC_INLINE u64 pc_boost_quiet_ns(const struct pc_boost_config *cfg, const struct 
 }
 
 /*
+ * Return: the running time, in ns, after which the grants of all reasons that hold now are used up; 0 if the vCPU is not boosted,
+ * 1 if they are used up already. The boost can end earlier, because a budget is used up or because of the guest's hints.
+ */
+PC_INLINE u64 pc_boost_left_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st, u64 now_ns)
+{
+	u64 uncharged = st->charging ? pc_elapsed_ns(now_ns, st->last_charge_ns) : 0, longest = 0;
+	int r;
+
+	if (!st->boosted)
+		return 0;
+	for (r = 0; r < PC_REASONS; r++) {
+		u64 grant = cfg->reason[r].grant_max_ns, used = st->grant_used_ns[r];
+
+		if ((st->reasons & (1u << r)) && used < grant)
+			longest = pc_max_u64(longest, grant - used);
+	}
+	return longest > uncharged ? longest - uncharged : 1;
+}
+
+/*
  * True if PC_EV_EXIT at now_ns would keep the boost, so that the caller may skip the step. For example, a vCPU that serves a timer
  * needs no step at its exits. During the quiet time (quiet_ns), other vCPUs may use up the bucket of the VM or of the CPU. The
  * policy notices this only when the quiet time ends.

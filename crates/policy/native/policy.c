@@ -36,6 +36,12 @@ int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns);
 int paracord_boost_resume(struct pc_boost_state *st, const struct pc_bucket *cpu, u64 now_ns);
 int paracord_boost_note_irq(struct pc_boost_state *st, u64 now_ns);
 int paracord_boost_wants_view(const struct pc_boost_state *st, u64 now_ns);
+u64 paracord_boost_left_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st, u64 now_ns);
+
+u64 paracord_boost_left_ns(const struct pc_boost_config *cfg, const struct pc_boost_state *st, u64 now_ns)
+{
+	return pc_boost_left_ns(cfg, st, now_ns);
+}
 
 int paracord_boost_is_quiet(const struct pc_boost_state *st, u64 now_ns)
 {

@@ -92,6 +92,7 @@ pub const PC_RUNS_VCPU: u32 = 2;
 pub const PC_TURN_WHOLE: u32 = 0;
 pub const PC_TURN_LEAST: u32 = 1;
 pub const PC_TURN_OWED: u32 = 2;
+pub const PC_TURN_BOOST: u32 = 3;
 pub const PC_TICKLESS: u32 = 1;
 pub const PC_TICKLESS_TURNS: u32 = 2;
 pub const PC_CALLS_ELSEWHERE: u32 = 1;

@@ -53,6 +53,11 @@ unsafe extern "C" {
         now_ns: u64,
     ) -> core::ffi::c_int;
     fn paracord_boost_note_irq(st: *mut pc_boost_state, now_ns: u64) -> core::ffi::c_int;
+    fn paracord_boost_left_ns(
+        cfg: *const pc_boost_config,
+        st: *const pc_boost_state,
+        now_ns: u64,
+    ) -> u64;
     fn paracord_boost_wants_view(st: *const pc_boost_state, now_ns: u64) -> core::ffi::c_int;
     fn paracord_boost_level(reasons: u32) -> u32;
     fn paracord_guest_view(
@@ -105,6 +110,14 @@ pub fn step(
 pub fn is_quiet(state: &pc_boost_state, now_ns: u64) -> bool {
     // SAFETY: the pointer comes from a reference and is valid for the length of the call.
     unsafe { paracord_boost_is_quiet(state, now_ns) != 0 }
+}
+
+/// The running time after which all grants of a boost are used up (`pc_boost_left_ns`); 0 without a
+/// boost.
+#[must_use]
+pub fn left_ns(cfg: &pc_boost_config, state: &pc_boost_state, now_ns: u64) -> u64 {
+    // SAFETY: the pointers come from references and are valid for the length of the call.
+    unsafe { paracord_boost_left_ns(cfg, state, now_ns) }
 }
 
 /// Whether the result of a preemption at `now_ns` depends on the guest's hints

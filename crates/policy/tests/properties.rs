@@ -6,7 +6,7 @@ use paracord_policy::{
     PC_BOOST, PC_BOOSTS_AT_ONCE, PC_EV_EXIT, PC_EV_IRQ, PC_EV_PREEMPT, PC_EV_RUN, PC_EV_SLEEP,
     PC_EV_TICK, PC_EV_WAKEUP, PC_KEEP, PC_LEVEL_FULL, PC_LEVEL_IRQ, PC_LEVEL_NONE, PC_MODE_OBSERVE,
     PC_MODE_OFF, PC_THROTTLE_CPU, PC_THROTTLE_VCPU, PC_UNBOOST, defaults, guest_view,
-    invariants::Inputs, is_quiet, level, note_irq, pc_boost_config, pc_boost_decision,
+    invariants::Inputs, is_quiet, left_ns, level, note_irq, pc_boost_config, pc_boost_decision,
     pc_boost_obs, pc_boost_state, pc_bucket, pc_guest_view, resume, step, wants_view,
 };
 use proptest::prelude::*;
@@ -168,6 +168,25 @@ proptest! {
             ran += HOST_TICK;
             prop_assert!(ran <= limit, "still boosted after {ran} ns: {:?}", bench.state);
         }
+    }
+
+    /// Guards the end of a boost by a timer: when the time that is left has passed, the boost of a
+    /// guest without hints has ended, and not before unless a budget is used up.
+    #[test]
+    fn a_boost_ends_when_nothing_is_left_of_its_grants(
+        inputs in arbitrary_inputs(), wakes in any::<bool>(), early in 1..100 * US,
+    ) {
+        let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
+        bench.see(0, if wakes { PC_EV_SLEEP } else { PC_EV_IRQ }, false, UNMODIFIED);
+        bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+        let left = left_ns(&bench.cfg, &bench.state, bench.now);
+        prop_assert_eq!(left > 0, bench.state.boosted == 1);
+        prop_assert_eq!(left_ns(&bench.cfg, &bench.state, bench.now + left / 2), (left - left / 2).max(left.min(1)));
+        bench.see(left.saturating_sub(early), PC_EV_EXIT, true, UNMODIFIED);
+        let rest = left_ns(&bench.cfg, &bench.state, bench.now);
+        prop_assert!(rest == 0 || rest == early.min(left));
+        bench.see(rest, PC_EV_EXIT, true, UNMODIFIED);
+        prop_assert_eq!(bench.state.boosted, 0);
     }
 
     /// Guards quiet exits, at which the caller skips the step: the step would have kept the boost,
