@@ -110,9 +110,11 @@
  *          nothing implements. KVM answers "not supported".
  *
  * The host observes these instructions at KVM's tracepoints. The announced value is
- * the address of the region; its lower 12 bits are 0. The value 0 withdraws the
- * region. On arm64, the lower 32 bits of x0 contain the function number, and the
- * upper 32 bits contain the page number of the address.
+ * the address of the region; its lower PARACORD_ANNOUNCE_SHIFT bits are 0, whatever
+ * the page sizes of guest and host. The value 0 withdraws the region. On arm64, the
+ * lower 32 bits of x0 contain the function number, and the upper 32 bits contain the
+ * address, shifted right by PARACORD_ANNOUNCE_SHIFT. The host ignores announcements of
+ * arm64 guests that can run guests of their own.
  *
  * The guest repeats the announcement every PARACORD_ANNOUNCE_MS while any of its CPUs
  * is awake, because after a migration or a restart of the daemon, the host does not
@@ -120,6 +122,7 @@
  */
 #define PARACORD_ANNOUNCE_MSR		0x50434b01
 #define PARACORD_ANNOUNCE_HVC		0xc600504bu
+#define PARACORD_ANNOUNCE_SHIFT		12
 #define PARACORD_ANNOUNCE_MS		1000
 /*
  * The kick: a hypercall whose only purpose is to cause a VM exit. x86: a hypercall number that KVM does not know. arm64: the

@@ -14,7 +14,9 @@
 
 /* Minimum interval between two processed announcements of a VM. A withdrawal is always processed. */
 #define PC_ANNOUNCE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
-#define PC_ANNOUNCE_ADDRESS	(~0xfffull)
+#define PC_ANNOUNCE_ADDRESS	(~0ull << PARACORD_ANNOUNCE_SHIFT)
+/* KVM_ARM_VCPU_HAS_EL2 (arch/arm64/include/uapi/asm/kvm.h) */
+#define PC_KVM_ARM_HAS_EL2	(1ul << 7)
 
 _Static_assert(sizeof(struct paracord_header) == PC_HEADER_BYTES, "header");
 
@@ -132,15 +134,28 @@ int sensor_announce_msr(u64 *ctx)
 	return announced(ctx[2]);
 }
 
+/*
+ * arm64: whether the vCPU has EL2, and can therefore run guests of its own. KVM traces the hypervisor calls of these nested guests
+ * like those of the vCPU's own kernel, and hands both to that kernel. So a nested guest could announce any address in the memory of
+ * the guest that runs it.
+ */
+static __always_inline bool has_el2(void)
+{
+	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
+
+	return vcpu && bpf_core_field_exists(struct kvm_arch, vcpu_features) &&
+	       BPF_CORE_READ(vcpu, kvm, arch.vcpu_features[0]) & PC_KVM_ARM_HAS_EL2;
+}
+
 /* arm64: the guest's kernel has made a hypervisor call. Arguments of the tracepoint: program counter, x0, immediate. */
 SEC("raw_tp/kvm_hvc_arm64")
 int sensor_announce_hvc(u64 *ctx)
 {
 	u64 x0 = ctx[1];
 
-	if ((u32)x0 != PARACORD_ANNOUNCE_HVC)
+	if ((u32)x0 != PARACORD_ANNOUNCE_HVC || has_el2())
 		return 0;
-	return announced(x0 >> 32 << PC_PAGE_SHIFT);
+	return announced(x0 >> 32 << PARACORD_ANNOUNCE_SHIFT);
 }
 
 #endif

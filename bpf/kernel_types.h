@@ -229,8 +229,14 @@ struct kvm_memslots {
 	int node_idx;
 };
 
+/* arm64 */
+struct kvm_arch {
+	unsigned long vcpu_features[1];
+};
+
 struct kvm {
 	struct kvm_memslots *memslots[1];
+	struct kvm_arch arch;
 };
 
 struct kvm_vcpu {

@@ -20,12 +20,14 @@
  * changing its addresses.
  */
 #define PC_TRANSLATE_MIN_NS	(100 * PC_NSEC_PER_MSEC)
-#define PC_PAGE_SHIFT		12
 /* kvm_memory_slot.flags (include/uapi/linux/kvm.h): a write by the guest causes an exit to the VMM, as for a ROM */
 #define PC_KVM_MEM_READONLY	(1u << 1)
 /* vm_area_struct.vm_flags (include/linux/mm.h) */
 #define PC_VM_PFNMAP		0x00000400ul
 #define PC_VM_IO		0x00004000ul
+
+/* log2 of the host's page size. KVM's memory slots consist of such pages, whatever pages the guest uses. Set before loading. */
+const volatile u32 page_shift SEC(".rodata.pages");
 
 /* Return: the vCPU that a thread has loaded; NULL: none. KVM is the only user of preempt notifiers. */
 static __always_inline struct kvm_vcpu *task_kvm_vcpu(struct task_struct *task)
@@ -86,11 +88,11 @@ static __noinline u64 gpa_to_hva(u64 gpa, u32 *slot_flags)
 	struct kvm_vcpu *vcpu = task_kvm_vcpu((void *)bpf_get_current_task());
 	struct kvm_memslots *slots;
 	struct rb_node *node;
-	u64 gfn = gpa >> PC_PAGE_SHIFT;
+	u64 gfn = gpa >> page_shift;
 	u64 node_offset;
 	int i;
 
-	if (!vcpu || (gpa & 3) || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
+	if (!page_shift || !vcpu || (gpa & 3) || !bpf_core_field_exists(struct kvm_memslots, gfn_tree))
 		return 0;
 	slots = BPF_CORE_READ(vcpu, kvm, memslots[0]);
 	if (!slots)
@@ -111,8 +113,7 @@ static __noinline u64 gpa_to_hva(u64 gpa, u32 *slot_flags)
 			u64 start = BPF_CORE_READ(slot, userspace_addr);
 
 			*slot_flags = BPF_CORE_READ(slot, flags);
-			return start ? start + ((gfn - base) << PC_PAGE_SHIFT) +
-				       (gpa & ((1 << PC_PAGE_SHIFT) - 1)) : 0;
+			return start ? start + gpa - (base << page_shift) : 0;
 		}
 	}
 	return 0;

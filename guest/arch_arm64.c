@@ -51,10 +51,10 @@ bool pc_arch_announce_possible(void)
 	return pc_arch_kick_possible();
 }
 
-/* The page number has 32 bits, enough for 16 TiB. */
+/* The call has room for 32 bits of the shifted address, enough for 16 TiB. */
 bool pc_arch_can_announce(u64 gpa)
 {
-	return !(gpa >> 44);
+	return !(gpa >> PARACORD_ANNOUNCE_SHIFT >> 32);
 }
 
 /* Does not use arm_smccc_1_1_hvc(), which may reduce the function number to its lower 32 bits. */
@@ -62,7 +62,7 @@ void pc_arch_announce(u64 gpa)
 {
 	struct arm_smccc_res unused;
 
-	arm_smccc_hvc(PARACORD_ANNOUNCE_HVC | gpa >> 12 << 32, 0, 0, 0, 0, 0, 0, 0, &unused);
+	arm_smccc_hvc(PARACORD_ANNOUNCE_HVC | gpa >> PARACORD_ANNOUNCE_SHIFT << 32, 0, 0, 0, 0, 0, 0, 0, &unused);
 }
 
 int pc_arch_nmi_start(void)

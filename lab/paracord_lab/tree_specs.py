@@ -126,12 +126,15 @@ def matrix_spec(arch: str) -> TreeSpec:
 
 
 def _kernel_spec(name: str, suite: str, flavour: str, arch: str) -> TreeSpec:
-    """Another kernel of Debian. No program of the tree is run."""
+    """
+    Another kernel of Debian. No program of the tree is run. flavour: what the package's name has in
+    place of the architecture in `linux-image-ARCHITECTURE`, such as "rt-{}".
+    """
     return TreeSpec(
         name=name,
         suites=("trixie",) if suite == "trixie" else ("trixie", suite),
         packages=("kmod",),
-        kernels=((suite, f"linux-image-{flavour}{DEBIAN_ARCH[arch]}"),),
+        kernels=((suite, f"linux-image-{flavour.format(DEBIAN_ARCH[arch])}"),),
         architectures=(DEBIAN_ARCH[arch],),
         unpacked=True,
     )
@@ -170,8 +173,10 @@ SPECS = {
     "host": host_spec,
     "matrix": matrix_spec,
     # Debian's stable kernel is 6.12, and is built without sched_ext.
-    "stable": lambda arch: _kernel_spec("stable", "trixie", "", arch),
-    "preempt-rt": lambda arch: _kernel_spec("preempt-rt", "trixie-backports", "rt-", arch),
+    "stable": lambda arch: _kernel_spec("stable", "trixie", "{}", arch),
+    "preempt-rt": lambda arch: _kernel_spec("preempt-rt", "trixie-backports", "rt-{}", arch),
+    # arm64 only.
+    "pages-16k": lambda arch: _kernel_spec("pages-16k", "trixie-backports", "{}-16k", arch),
     "perf": perf_spec,
     # The oldest series with sched_ext, and the series that hosts run.
     "kernel-source-6.12": lambda arch: kernel_source_spec(arch, "6.12", ("trixie",)),

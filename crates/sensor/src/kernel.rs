@@ -20,10 +20,9 @@ pub(crate) fn has_kvm_btf() -> bool {
 }
 
 /// Whether guest-physical addresses can be translated (bpf/translate.h). The translation needs BTF
-/// that describes KVM, pages of 4096 bytes, and Linux 5.17 or later, where KVM keeps memory slots
-/// in trees.
+/// that describes KVM, and Linux 5.17 or later, where KVM keeps memory slots in trees.
 pub(crate) fn translates() -> bool {
-    has_kvm_btf() && release() >= (5, 17) && rustix::param::page_size() == 4096
+    has_kvm_btf() && release() >= (5, 17)
 }
 
 /// Major and minor version of the running kernel; (0, 0) if they cannot be read.

@@ -61,6 +61,9 @@ pub(crate) const BELL: &str = if cfg!(target_arch = "aarch64") { BELL_HVC } else
 /// End of the name of the map that contains the constant `writes_guests` (bpf/host_line.h).
 const WRITES_GUESTS: &[u8] = b"rodata.writes";
 
+/// End of the name of the map that contains the constant `page_shift` (bpf/translate.h).
+const PAGE_SHIFT: &[u8] = b"rodata.pages";
+
 /// End of the name of the map that contains the constant `exits_kick` (bpf/sched_boost.h).
 const EXITS_KICK: &[u8] = b"rodata.kicks";
 
@@ -125,6 +128,9 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, parts: Parts) -> Result<O
         }
         if map.name().as_encoded_bytes().ends_with(WRITES_GUESTS) && found.writes_guests {
             begin_with(&mut map, 1u32.to_ne_bytes());
+        }
+        if map.name().as_encoded_bytes().ends_with(PAGE_SHIFT) {
+            begin_with(&mut map, rustix::param::page_size().trailing_zeros().to_ne_bytes());
         }
         if map.name().as_encoded_bytes().ends_with(EXITS_KICK) && !parts.exits_kick {
             begin_with(&mut map, 0u32.to_ne_bytes());
