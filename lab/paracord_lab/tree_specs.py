@@ -17,6 +17,8 @@ BASE_PACKAGES = (
     *("base-files", "coreutils", "findutils", "grep", "sed", "mawk", "mount", "hostname", "diffutils"),
     *("libc-bin", "util-linux-extra", "ncurses-bin"),
 )
+# The part of libvirt that runs VMs, and its client.
+LIBVIRT_PACKAGES = ("libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-clients")
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def host_spec(arch: str) -> TreeSpec:
             *("bash", "busybox-static", "kmod", "iproute2", "procps", "util-linux", "socat", "bpftool"),
             *("rt-tests", "stress-ng", "make", "tcc", "trace-cmd", "libelf1t64", "systemd"),
             *QEMU_PACKAGES[arch],
-            *(BASE_PACKAGES if foreign else ()),
+            *(BASE_PACKAGES if foreign else LIBVIRT_PACKAGES),
         ),
         kernels=(("trixie-backports", f"linux-image-{DEBIAN_ARCH[arch]}"),),
         architectures=(DEBIAN_ARCH[arch],),

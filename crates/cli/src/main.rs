@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use args::Query;
-use attach::AttachArgs;
+use attach::{AttachArgs, LibvirtArgs};
 use clamp::ClampArgs;
 use config::ConfigArgs;
 use control::ControlCommand;
@@ -78,7 +78,7 @@ enum Command {
     /// Print the QEMU options that give a VM its region
     QemuArgs(AttachArgs),
     /// Print the libvirt XML that gives a VM its region
-    LibvirtXml(AttachArgs),
+    LibvirtXml(LibvirtArgs),
     /// Show or check the configuration
     Config(ConfigArgs),
     /// Print a completion script for a shell

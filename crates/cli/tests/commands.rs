@@ -159,9 +159,16 @@ fn regions_live_in_their_directory() {
         assert!(qemu.contains(&part), "{part} in {qemu}");
     }
     let xml = stdout(&with(&["libvirt-xml", "vm1", "--vcpus", "4"]));
-    for word in qemu.split_whitespace() {
+    // libvirt's own devices are JSON, too, and QEMU creates all such devices after the others.
+    let device = r#"{"driver":"ivshmem-plain","master":"on","memdev":"paracord"}"#;
+    for word in qemu.split_whitespace().take(3).chain([device]) {
         assert!(xml.contains(&format!("<qemu:arg value='{word}'/>")), "{word} in {xml}");
     }
+    assert!(!xml.contains("seclabel"), "{xml}");
+    let own_user = stdout(&with(&["libvirt-xml", "vm1", "--vcpus", "4", "--user", "vm-1"]));
+    assert!(own_user.contains("<label>vm-1:kvm</label>"), "{own_user}");
+    fails(&["libvirt-xml", "vm1", "--user", "root", "--config", &c], 2, &["useradd"]);
+    fails(&["libvirt-xml", "vm1", "--user", "<root>", "--config", &c], 2, &["no name of a user"]);
     let doorbell = stdout(&with(&["qemu-args", "vm1", "--vcpus", "4", "--counters"]));
     let socket = s.0.join("run/ivshmem/vm1");
     let part = format!("-chardev socket,id=paracord,path={} ", socket.display());
