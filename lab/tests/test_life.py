@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR BSD-3-Clause
-"""The life of a VM without a device: migration there and back, stop, and what paracord makes of it."""
+"""
+The life of a VM without a device: migration there and back, stop, suspend, hot-plug, and what paracord makes
+of it.
+"""
 
 import time
 
@@ -108,3 +111,46 @@ def test_what_is_plugged_and_unplugged_is_followed(host):
                 await_boosts_of_a_realtime_task(host, guest, daemon)
                 await_equal(lambda: has_no_spare(guest), True, 60)
         assert not guest.complaints()
+
+
+# A test of the kernel's own (Documentation/power/basic-pm-debugging.rst): it freezes all tasks, waits for
+# five seconds, and resumes. So no device has to wake the machine.
+SUSPEND = (
+    "cd /sys/power && echo freezer > pm_test && echo freeze > state; rc=$?; echo none > pm_test; exit $rc"
+)
+SUSPENDED_S = 5
+
+
+@pytest.mark.long
+@pytest.mark.needs("emulated")
+@pytest.mark.parametrize("actuator", ["rt", "ext"])
+def test_a_host_that_suspends_goes_on_boosting(host, guest, actuator):
+    """Only its tasks are frozen: the emulated host's disks do not survive more."""
+    started = Daemon(host, {"actuator": actuator}).start(guest.vcpu_tids)
+    with started as daemon, running(guest, "pc_hog --cpu 1", "hog"):
+        await_region(daemon, REGION_IN_MEMORY)
+        before = time.monotonic()
+        host.run(SUSPEND, timeout=120)
+        assert time.monotonic() - before > SUSPENDED_S
+        await_region(daemon, REGION_IN_MEMORY)
+        await_boosts_of_a_realtime_task(host, guest, daemon)
+        assert daemon.status()["actuator"]["kind"] == actuator
+
+
+@pytest.mark.long
+@pytest.mark.needs("emulated")
+def test_a_daemon_that_was_started_before_kvm_was_loaded_finds_the_next_vm(host):
+    if host.arch != "x86_64":
+        pytest.skip("KVM is a part of arm64's kernel")
+    loaded = host.run("lsmod | grep -o '^kvm_[a-z]*'").out.strip()
+    host.run(f"modprobe -r {loaded}")
+    with Daemon(host) as daemon:
+        try:
+            daemon.start()
+            assert any("KVM is not loaded" in line for line in daemon.status()["conditions"])
+        finally:
+            host.run(f"modprobe {loaded}")
+        with host.guest("late", vcpus=1, region=False) as guest, running(guest, "pc_hog", "hog"):
+            daemon.await_vcpus(guest.vcpu_tids)
+            guest.load_module()
+            await_region(daemon, REGION_IN_MEMORY)
