@@ -45,9 +45,10 @@ fn balance(k: &mut Kernel, cpu: usize, prev: TaskId) -> bool {
     let at = k.at();
     for turn in 1.. {
         k.rqs[cpu].ext.consumed = false;
-        let outer = k.ext.balanced.replace(cpu);
+        let here = k.this_cpu;
+        let outer = k.rqs[here].ext.balances.replace(cpu);
         bpf::dispatch(k, at, cpu, ours.then_some(prev));
-        k.ext.balanced = outer;
+        k.rqs[here].ext.balances = outer;
         if goes_on(k) {
             return true;
         }

@@ -102,7 +102,7 @@ impl Kfuncs for Kernel {
     }
 
     fn dsq_move_to_local(&mut self, dsq: u64) -> bool {
-        let cpu = self.ext.balanced.unwrap_or(self.this_cpu);
+        let cpu = self.rqs[self.this_cpu].ext.balances.unwrap_or(self.this_cpu);
         let found = local::consume(self, cpu, dsq);
         // The task may be taken away before it runs. The operation is then called again.
         self.rqs[cpu].ext.consumed |= found;

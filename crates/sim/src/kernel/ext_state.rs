@@ -73,6 +73,8 @@ pub struct ExtRq {
     /// Whether tasks of the local queue must be enqueued again when the run queue is unlocked
     /// (`deferred_reenq_locals`).
     pub reenqueue: Option<Reenqueue>,
+    /// The CPU for which this CPU runs `ops.dispatch()` (`scx_dsp_ctx->rq`).
+    pub balances: Option<usize>,
     /// Whether `ops.dispatch()` has moved a task to this CPU (`dspc->nr_tasks`).
     pub consumed: bool,
     /// `SCX_RQ_IN_BALANCE`.
@@ -111,8 +113,6 @@ pub struct Ext {
     /// For each CPU, the task for which `ops.select_cpu()` or `ops.enqueue()` is running
     /// (`direct_dispatch_task`).
     pub direct_task: Vec<Option<TaskId>>,
-    /// The CPU for which `ops.dispatch()` is running (`scx_dsp_ctx->rq`).
-    pub balanced: Option<usize>,
     /// For each CPU, the CPUs to kick when the operation has returned, with flags.
     pub kicks: Vec<Vec<(usize, u64)>>,
     /// `SCX_OPS_*`.
