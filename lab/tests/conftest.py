@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from paracord_lab import cache, machine, native, needs, privilege
+from paracord_lab.daemon import COUNTERS_UNLIMITED, Daemon
 from paracord_lab.errors import ChannelClosed
 
 EXIT_TRY_AGAIN = 75
@@ -59,6 +60,13 @@ def host_of_each_architecture(request):
     name = request.module.__name__.replace("_", "-")
     with machine.host(arch=request.param, logs=Path(f"out/{name}-{request.param}/logs")) as booted:
         yield booted
+
+
+@pytest.fixture(scope="module")
+def daemon(host):
+    """Its guests may count as much as they want."""
+    with Daemon(host, COUNTERS_UNLIMITED) as running:
+        yield running.start()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from test_pmu import CLOCK, OWN_CLOCK, PMU, count, counts_of, shares_of_hosts_counts
 
 from paracord_lab import machine
-from paracord_lab.daemon import COUNTERS_UNLIMITED, Daemon
+from paracord_lab.daemon import Daemon
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf", "perf_events")]
@@ -19,12 +19,6 @@ SECOND_NS = 1e9
 @pytest.fixture(scope="module")
 def host(host_of_each_architecture: machine.Host) -> machine.Host:
     return host_of_each_architecture
-
-
-@pytest.fixture(scope="module")
-def daemon(host: machine.Host) -> Iterator[Daemon]:
-    with Daemon(host, COUNTERS_UNLIMITED) as running:
-        yield running.start()
 
 
 def await_counters(guest: machine.Guest) -> None:

@@ -12,7 +12,7 @@ from test_counters_in_memory import await_counters
 from test_pmu import OWN_CLOCK, shares_of_hosts_counts
 
 from paracord_lab import loads, machine, tree
-from paracord_lab.daemon import COUNTERS_UNLIMITED, REGION_IN_MEMORY, Daemon, counter
+from paracord_lab.daemon import REGION_IN_MEMORY, Daemon, counter
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.arm64, pytest.mark.measures, pytest.mark.needs("emulated", "btf")]
@@ -25,12 +25,6 @@ def host() -> Iterator[machine.Host]:
     with machine.host(arch="aarch64", logs=Path("out/test-large-pages/logs"), kernel=kernel) as booted:
         loads.switch_autogroups(booted, "0")
         yield booted
-
-
-@pytest.fixture(scope="module")
-def daemon(host: machine.Host) -> Iterator[Daemon]:
-    with Daemon(host, COUNTERS_UNLIMITED) as running:
-        yield running.start()
 
 
 @pytest.fixture(scope="module")

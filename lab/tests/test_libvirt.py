@@ -19,7 +19,6 @@ from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.needs("emulated", "btf")]
 NAMES = ("first", "second")
-REGIONS = "/dev/shm/paracord"
 # The user as whom Debian's libvirt runs a QEMU for which no other one is named.
 SHARED_USER = "libvirt-qemu"
 TIMEOUT_S = 120

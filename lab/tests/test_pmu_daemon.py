@@ -23,7 +23,7 @@ from test_pmu import (
 
 from paracord_lab import machine
 from paracord_lab.channel import Result
-from paracord_lab.daemon import COUNTERS_UNLIMITED, Daemon
+from paracord_lab.daemon import Daemon
 from paracord_lab.waiting import await_equal
 
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf", "perf_events")]
@@ -43,12 +43,6 @@ def unserved(guest: machine.Guest) -> int:
 @pytest.fixture(scope="module")
 def host(host_of_each_architecture: machine.Host) -> machine.Host:
     return host_of_each_architecture
-
-
-@pytest.fixture(scope="module")
-def daemon(host: machine.Host) -> Iterator[Daemon]:
-    with Daemon(host, COUNTERS_UNLIMITED) as running:
-        yield running.start()
 
 
 @pytest.fixture(scope="module")
