@@ -9,12 +9,15 @@
  * interrupt and a tick of 4 ms, the vCPU would run boosted for eight times its grant. Other vCPUs of its VM would have to wait,
  * although the vCPU may itself wait for their answer. If a boost begins in the middle of a turn, a tick ends it.
  *
- * The timer is set when a task begins to wait, and when a task begins to run while another task waits. If the timer is already
- * set for the same or an earlier time, it is not set again. So it is set about once per slice or grant, however often tasks come
- * and go. A timer that expires before the end of the turn is set again.
+ * The timer is set when a task begins to wait, and when a task begins to run while another task waits. On a CPU that may be without
+ * a tick, it is also set when a boosted vCPU begins to run alone. If the timer is already set for the same or an earlier time, it
+ * is not set again. So it is set about once per slice or grant, however often tasks come and go. A timer that expires before the
+ * end of the turn is set again.
  */
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
+
+int evaluate(u32 index, u32 events);	/* evaluate.h */
 
 /* Length of the turn of a task that runs although its quota is used up: a task that has waited for too long, or an RCU reader. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
@@ -160,7 +163,7 @@ static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, u64 boost_ns, 
 {
 	set_turn(rq, boost_ns, now);
 	rq->turn_vtime = rq->cur_vtime;
-	if ((!boost_ns || rq->turn == PC_TURN_BOOST) && is_waited_for_on(rq, cpu))
+	if (rq->turn == PC_TURN_BOOST ? rq->tickless || is_waited_for_on(rq, cpu) : !boost_ns && is_waited_for_on(rq, cpu))
 		watch_turn(rq, cpu, now);
 }
 
@@ -201,27 +204,49 @@ static __always_inline bool prolong_turn(struct pc_rq *rq, u64 now)
 	return true;
 }
 
+/*
+ * Called if the timer finds that the turn of a boosted vCPU is over. If no task waits, the vCPU goes on. But on a CPU without a tick,
+ * nothing else might end its boost for a long time, and all this time would then be charged at once.
+ */
+static __always_inline void boosted_turn_is_over(struct pc_rq *rq, u32 cpu, bool waited_for, u64 now)
+{
+	if (!waited_for)
+		evaluate(READ_ONCE(rq->runs) - PC_RUNS_VCPU, PC_EV_TICK);
+	if (prolong_turn(rq, now)) {
+		if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
+			watch_turn(rq, cpu, now);
+	} else if (waited_for) {
+		preempt_cpu(rq, cpu);
+	} else {
+		set_turn(rq, 0, now);
+	}
+}
+
 static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 {
 	u32 cpu = value->cpu, turn;
 	struct pc_rq *rq = rq_of(cpu);
+	bool waited_for;
 	u64 now;
 
 	if (!rq)
 		return 0;
 	WRITE_ONCE(rq->timer_ns, 0);
+	if (!ext_on)
+		return 0;
 	turn = READ_ONCE(rq->turn);
+	waited_for = is_waited_for_on(rq, cpu);
 	/* A turn ends only if another task waits. A short turn (PC_TURN_OWED) always ends. */
-	if (!ext_on || (turn != PC_TURN_OWED &&
-			(!is_waited_for_on(rq, cpu) || !(turn == PC_TURN_BOOST || runs_ordinary(rq)))))
+	if (turn != PC_TURN_OWED && !(waited_for && runs_ordinary(rq)) &&
+	    !(turn == PC_TURN_BOOST && (waited_for || rq->tickless)))
 		return 0;
 	now = rq_now();
 	if (pc_fair_before(now + PC_TURN_REST_NS, READ_ONCE(rq->until_ns)))
 		watch_turn(rq, cpu, now);
-	else if (turn != PC_TURN_BOOST || !prolong_turn(rq, now))
+	else if (turn == PC_TURN_BOOST)
+		boosted_turn_is_over(rq, cpu, waited_for, now);
+	else
 		preempt_cpu(rq, cpu);
-	else if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
-		watch_turn(rq, cpu, now);
 	return 0;
 }
 
