@@ -120,6 +120,28 @@ static __always_inline bool has_another_tid(const struct pc_vcpu *v)
 	return task && BPF_CORE_READ(task, pid) != (s32)v->tid;
 }
 
+/*
+ * Whether the daemon need not know a boost. Under paracord's scheduler (`own`), a boost takes effect without the daemon. The daemon
+ * then uses messages about a vCPU only to write the vCPU's host line in the region of a device. A vCPU without such a line sends
+ * none, because all messages go through one ring buffer, and each of them wakes the daemon. If the daemon knows of a boost, it is
+ * also told of its end.
+ */
+static __always_inline bool needs_no_message(const struct pc_vcpu *v, u32 own)
+{
+	return own && !v->setup.slot_hva && (v->unreported || !v->actuated);
+}
+
+/* Notes a boost of which the daemon is not told, or the end of such a boost. */
+static __always_inline void keep_unreported(struct pc_vcpu *v, struct pc_cpu *cpu, u32 level)
+{
+	if (level && !v->unreported)
+		__sync_fetch_and_add(&cpu->boosts, 1);
+	else if (!level && v->unreported)
+		__sync_fetch_and_add(&cpu->unboosts, 1);
+	v->actuated = level;
+	WRITE_ONCE(v->unreported, level != PC_LEVEL_NONE);
+}
+
 static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 {
 	struct pc_boost_obs obs = { .events = events };
@@ -127,7 +149,7 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	struct pc_vm *vm;
 	struct pc_vm_threads *threads;
 	struct pc_cpu *cpu;
-	u32 vm_index, cpu_index, reserve, refused, own, zero = 0, level = PC_LEVEL_NONE;
+	u32 vm_index, cpu_index, reserve, refused, own, was, zero = 0, level = PC_LEVEL_NONE;
 	struct pc_adoption *host;
 	u64 now;
 
@@ -166,11 +188,19 @@ static __always_inline void step(u32 index, struct pc_vcpu *v, u32 events)
 	count(v, &decision);
 	if (v->state.boosted && threads->config.mode == PC_MODE_ON)
 		level = pc_boost_level(v->state.reasons);
-	if (level != v->level) {
+	was = v->level;
+	if (level != was) {
 		WRITE_ONCE(v->level, level);
 		boost_changed(index, v, events);
 	}
+	if (level != was || decision.throttled)
+		host_line_changes(v, level && !was);
 
+	if (needs_no_message(v, own))
+		return keep_unreported(v, cpu, level);
+	/* The scheduler goes, or the vCPU has got a host line: from now on, the daemon is told of the boost. */
+	if (v->unreported)
+		keep_unreported(v, cpu, PC_LEVEL_NONE);
 	/*
 	 * Compare the level with the level that was last reported to the daemon. So if a message was lost, or if a change of the
 	 * mode requires a message, the message is sent at the next event. During a boost, the reported level can only rise, and

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Writes host lines into the guest's own memory. The daemon keeps the content of each line in the record of the vCPU. If the
- * content has changed, the sensor writes it into the guest's memory at the next exit of the vCPU.
+ * Writes host lines into the guest's own memory. The sensor itself knows the boost state of each vCPU. The daemon keeps the rest of
+ * the line in the record of the vCPU. If one of the two has changed, the sensor writes the line into the guest's memory at the next
+ * exit of the vCPU.
  *
  * A read from a wrong address only yields a wrong hint, and a wrong hint costs the guest part of its own budget. In contrast, a
  * store to a wrong address destroys data. There are two dangers:
@@ -43,7 +44,29 @@ const volatile u32 writes_guests SEC(".rodata.writes");
 
 static __always_inline bool host_line_is_due(struct pc_vcpu *v)
 {
-	return writes_guests && v->setup.writes & PC_WRITE_LINE && READ_ONCE(v->line.sequence) != v->line.written;
+	return writes_guests && v->setup.writes & PC_WRITE_LINE &&
+	       (READ_ONCE(v->line.sequence) != v->line.written || READ_ONCE(v->line.changes) != v->line.changes_written);
+}
+
+/* Adds what the sensor itself knows to a line: the boost state, and the number of the announcement that the line answers. */
+static __always_inline void compose_line(struct paracord_host_line *line, struct pc_vcpu *v)
+{
+	u32 level = READ_ONCE(v->level);
+
+	line->boost_state = level ? PARACORD_BOOST_ON :
+			    READ_ONCE(v->state.throttled) ? PARACORD_BOOST_THROTTLED : PARACORD_BOOST_OFF;
+	line->boost_reasons = level ? READ_ONCE(v->state.reasons) : 0;
+	line->host_flags = v->setup.counts ? PARACORD_HOST_COUNTS : 0;
+	line->boosts = READ_ONCE(v->line.boosts);
+	line->throttles = (u32)v->counters.throttles;
+	line->announcement = v->line.announcement;
+}
+
+/* Called by the evaluator after it has changed the boost state of a vCPU. The exchange is a barrier on all architectures. */
+static __always_inline void host_line_changes(struct pc_vcpu *v, bool begins)
+{
+	v->line.boosts += begins;
+	__sync_lock_test_and_set(&v->line.changes, v->line.changes + 1);
 }
 
 /* Whether the guest has announced its slot lately, and may itself write to it. Both are needed for any store to the slot. */
@@ -83,12 +106,13 @@ static __noinline int write_host_line(u32 index)
 	struct pc_vcpu *v = bpf_map_lookup_elem(&vcpus, &index);
 	u64 now = bpf_ktime_get_ns(), there[PC_HOST_LINE_WORDS];
 	union pc_line_image image;
-	u32 sequence;
+	u32 sequence, changes;
 	void *at;
 
 	if (!v || !may_write_slot(v, now))
 		return 0;
 	sequence = READ_ONCE(v->line.sequence);
+	changes = READ_ONCE(v->line.changes);
 	if (!sequence || sequence & 1)
 		return 0;
 	/* An exchange is a barrier on all architectures. */
@@ -97,7 +121,7 @@ static __noinline int write_host_line(u32 index)
 	__sync_lock_test_and_set(&v->line.barrier, 0);
 	if (READ_ONCE(v->line.sequence) != sequence)
 		return 0;
-	image.line.announcement = v->line.announcement;
+	compose_line(&image.line, v);
 
 	at = (void *)v->line_hva + sizeof(struct paracord_guest_line);
 	if (!translations_hold(v))
@@ -110,14 +134,15 @@ static __noinline int write_host_line(u32 index)
 		goto failed;
 	__builtin_memcpy(v->line.there, image.words, sizeof(image.words));
 	v->line.known = 1;
-	v->line.written = sequence;
 	v->line.writes++;
-	return 0;
+	goto tried;
 
 failed:
 	v->line.write_errors++;
-	v->line.written = sequence;
 	v->translate = 1;
+tried:
+	v->line.written = sequence;
+	v->line.changes_written = changes;
 	return 0;
 }
 

@@ -29,7 +29,8 @@
  * - The daemon serves the guest's counters through a device: the exit reads four bytes of the device's region (bell.h).
  * - The guest has moved its guest line or its preempt_count: the exit translates the address again, at most ten times a second
  *   (translate.h).
- * - The daemon has changed the content of a host line in the guest's own memory: the exit writes the line (host_line.h).
+ * - The content of a host line in the guest's own memory has changed, for example because a boost has begun or ended: the exit
+ *   writes the line (host_line.h).
  * - The guest has just announced a region: the exit compares one performance domain in the region, and writes it if necessary
  *   (domain_table.h).
  *
@@ -232,12 +233,30 @@ static __always_inline bool is_told(const struct pc_vcpu *v)
 	return ext_on || v->told_asks == (v->setup.guest_requests ? v->asks : 0);
 }
 
-/* Handles an exit that does not matter for boosts. Return: 0. */
-static __always_inline int quiet_exit(struct pc_vcpu *v, u32 index)
+/* Whether an exit matters for boosts. */
+static __always_inline bool matters(const struct pc_vcpu *v, u64 *now)
 {
-	if (v->setup.guest_requests)
+	if (!v->state.boosted && !v->setup.hints_at_exit)
+		return false;
+	*now = bpf_ktime_get_ns();
+	return v->pending || !pc_boost_is_quiet(&v->state, *now);
+}
+
+/* Handles an exit: reads what the guest's line contains, and evaluates the policy if the exit matters for it. */
+static __always_inline void look_at_boost(struct pc_vcpu *v, u32 index)
+{
+	bool evaluates;
+	u64 now;
+
+	evaluates = matters(v, &now);
+	if (evaluates)
+		read_guest_line(v, now);
+	else if (v->setup.guest_requests)
 		read_request(v);
-	return is_told(v) ? 0 : tell_request(index);
+	if (!is_told(v))
+		tell_request(index);
+	if (evaluates)
+		evaluate(index, PC_EV_EXIT);
 }
 
 SEC("raw_tp/kvm_exit")
@@ -246,7 +265,6 @@ int sensor_exit(void *ctx)
 	u32 index, cpu = bpf_get_smp_processor_id();
 	struct pc_cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
 	struct pc_vcpu *v;
-	u64 now;
 
 	if (!here)
 		return 0;
@@ -261,21 +279,15 @@ int sensor_exit(void *ctx)
 		return become_vcpu(index);
 	if (v->translate || v->line_gpa != v->setup.slot_gpa)
 		translate(index);
-	if (host_line_is_due(v))
-		write_host_line(index);
 	if (domain_is_due(v))
 		write_domain(index);
 	if (v->setup.asked_hva)
 		ring_bell(index, cpu);
-	if (!v->state.boosted && !v->setup.hints_at_exit)
-		return quiet_exit(v, index);
-	now = bpf_ktime_get_ns();
-	if (!v->pending && pc_boost_is_quiet(&v->state, now))
-		return quiet_exit(v, index);
-	read_guest_line(v, now);
-	if (!is_told(v))
-		tell_request(index);
-	return evaluate(index, PC_EV_EXIT);
+	look_at_boost(v, index);
+	/* The line contains the result of this exit. */
+	if (host_line_is_due(v))
+		write_host_line(index);
+	return 0;
 }
 
 /* Whether the kernel measures how long tasks wait (CONFIG_SCHED_INFO), and whether the clock of this measurement can be read. */

@@ -51,14 +51,16 @@ struct pc_vcpu_counters {
 #define PC_HOST_LINE_AGAIN	1u	/* value of `written`: write the image at the next VM exit, even if it has not changed */
 
 struct pc_host_line {
-	u64 image[PC_HOST_LINE_WORDS];	/* what the line should contain, except for `announcement` */
+	u64 image[PC_HOST_LINE_WORDS];	/* what the line should contain, except for what the sensor itself adds (compose_line()) */
 	u32 sequence;			/* 0: the daemon has written no image yet */
 	u32 written;			/* `sequence` of the last image that the sensor has tried to write; or PC_HOST_LINE_AGAIN */
 	u32 announcement;		/* paracord_header.guest_announcements at this vCPU's last announcement */
 	u32 known;			/* 1: the line contains `there` unless somebody else has written to the line */
-	u64 there[PC_HOST_LINE_WORDS];	/* what the sensor last wrote to the line */
+	u32 changes;			/* number of changes of the vCPU's boost state; wraps */
+	u32 changes_written;		/* value of `changes` when the sensor last tried to write the line */
+	u32 boosts;			/* number of boosts of the vCPU; wraps */
 	u32 barrier;
-	u32 reserved;
+	u64 there[PC_HOST_LINE_WORDS];	/* what the sensor last wrote to the line */
 	u64 writes;
 	u64 write_errors;		/* failed accesses: the page was not present or not writable */
 	u64 changed;			/* how often the sensor did not write because the line no longer contained `there` */
@@ -166,7 +168,7 @@ struct pc_vcpu {
 	u32 lock;		/* 1: an evaluator is working on this vCPU */
 	u32 pending;		/* PC_EV_* that were posted and have not been evaluated yet */
 	u32 on_cpu;
-	u32 actuated;		/* the PC_LEVEL_* that was last reported to the daemon */
+	u32 actuated;		/* the PC_LEVEL_* that was last reported to the daemon, or that needs no report (`unreported`) */
 	u32 asleep;		/* 1: the vCPU went to sleep and has not run since then */
 	u32 level;		/* the PC_LEVEL_* that the policy has chosen; the scheduler acts on it */
 	u32 asks;		/* the guest's request when last read: perf_request in bits 0 to 15, perf_limit in bits 16 to 31 */
@@ -197,6 +199,8 @@ struct pc_vcpu {
 	u32 charged;		/* 1: this record is charged to that user */
 	u32 ran_boosted;	/* 1: the vCPU was boosted at some time since it was switched in; set only under the scheduler */
 	u32 entered;		/* PC_ENTERED_*, for a thread that was adopted as a non-vCPU thread */
+	u32 unreported;		/* 1: the daemon was not told of the current boost, because only paracord's scheduler acts on it */
+	u32 reserved32;
 	struct pc_boost_state state;
 	struct pc_vcpu_counters counters;
 	struct pc_vcpu_setup setup;
@@ -269,7 +273,9 @@ struct pc_cpu {
 	struct pc_bucket boosted;	/* budget for boosts on this CPU: the period minus pc_boost_config.cpu_kept_ns */
 	u32 running;			/* index of the running vCPU + 1; 0: none */
 	u32 reserved32;
-	u64 reserved[5];
+	u64 boosts;			/* boosts of threads on this CPU of which the daemon was not told (pc_vcpu.unreported) */
+	u64 unboosts;			/* such boosts that have ended, or of which the daemon was told later */
+	u64 reserved[3];
 };
 
 /*

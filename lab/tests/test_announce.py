@@ -191,10 +191,13 @@ def test_a_guest_is_told_of_its_boosts_without_a_device_and_kicks(host, guest, h
             if kicks:
                 break
         seen = vm(daemon)["region"]
+        boosts = daemon.status()["actuator"]["boosts"]
     assert ("kick" in seen["features"]) == may_kick
     assert (kicks > 0) == may_kick
     if host_line:
-        assert seen["host_lines"]["writes"] > 10 and seen["host_lines"]["left_alone"] == 0
+        # Each boost is written when it begins and when it ends, unless both happen between two exits.
+        assert seen["host_lines"]["writes"] > max(10, boosts / 2), boosts
+        assert seen["host_lines"]["left_alone"] == 0
     else:
         assert seen["host_lines"] is None
 

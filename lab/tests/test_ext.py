@@ -265,6 +265,38 @@ def test_a_boost_ends_with_its_grant_and_not_with_the_next_tick(host, guest):
 
 
 @pytest.mark.long
+def test_boosts_wake_the_daemon_only_for_lines_in_the_regions_of_devices(host, guest):
+    def switches():
+        """How often the daemon's real-time thread has slept."""
+        said = host.run(
+            "grep -h ^voluntary $(grep -lx paracord-rt /proc/*/task/*/comm | sed s/comm/status/)"
+        ).out
+        return int(said.split()[1])
+
+    def boosts_and_switches():
+        before, slept = running_daemon.status()["actuator"], switches()
+        time.sleep(5)
+        after = running_daemon.status()["actuator"]
+        assert after["boosted_now"] <= after["boosts"] - after["unboosts"] + 1, after
+        return after["boosts"] - before["boosts"], switches() - slept
+
+    with (
+        scheduling(host, guest.vcpu_tids) as running_daemon,
+        loads.busy(host),
+        running(guest, "pc_hog", "hog"),
+    ):
+        boosts, woken = boosts_and_switches()
+        assert boosts > 50 and woken > boosts, (boosts, woken)
+        guest.unload_module()
+        try:
+            await_equal(lambda: running_daemon.status()["vms"][0]["region"]["guest_abi"], None, 30)
+            boosts, woken = boosts_and_switches()
+        finally:
+            guest.load_module()
+    assert boosts > 50 and woken < boosts / 5, (boosts, woken)
+
+
+@pytest.mark.long
 def test_a_vcpu_that_somebody_makes_real_time_is_still_followed(host, guest):
     """The scheduler's operations do not see it: its switches are the tracepoint's to look at."""
     (tid,) = guest.vcpu_tids

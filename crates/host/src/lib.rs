@@ -21,6 +21,7 @@
 
 mod accept;
 pub mod boosts;
+mod capabilities;
 pub mod command_error;
 pub mod config;
 pub mod control;

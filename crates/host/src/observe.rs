@@ -8,7 +8,7 @@ use paracord_policy::{
     PC_THROTTLE_VCPU, PC_THROTTLE_VM, PC_VCPUS, PC_VCPUS_MAX, pc_boost_state, pc_vcpu_counters,
 };
 use paracord_sensor::{
-    AnnouncementCounts, HostLineCounts, Refusals, Sensor, scheduler::Unrecorded,
+    AnnouncementCounts, HostLineCounts, Refusals, Sensor, Vcpu, scheduler::Unrecorded,
 };
 use paracord_sys::clock::{NS_PER_US, now_ns};
 
@@ -18,9 +18,9 @@ use crate::place::Places;
 use crate::regions::announced;
 use crate::settings::{Mode, Reason, Settings};
 use crate::snapshot::{
-    AnnouncementsSnapshot, BoostState, Capability, Histogram, HostLinesSnapshot, HostPlaceSnapshot,
-    IoThreadSnapshot, IoTotals, RegionSnapshot, RequestSnapshot, SNAPSHOT_SCHEMA, Snapshot,
-    VcpuCounters, VcpuSnapshot, VmSnapshot,
+    ActuatorSnapshot, AnnouncementsSnapshot, BoostState, Capability, Histogram, HostLinesSnapshot,
+    HostPlaceSnapshot, IoThreadSnapshot, IoTotals, RegionSnapshot, RequestSnapshot,
+    SNAPSHOT_SCHEMA, Snapshot, VcpuCounters, VcpuSnapshot, VmSnapshot,
 };
 use crate::vms::io_threads::IoThread;
 use crate::vms::{Vm, Vms};
@@ -50,6 +50,7 @@ pub(crate) fn snapshot(constants: &Constants, parts: Parts<'_>) -> Snapshot {
     let Parts { settings, vms, sensor, stats, .. } = parts;
     let vms_now: Vec<VmSnapshot> = vms.iter().map(|vm| vm_snapshot(vm, parts)).collect();
     let mut actuator = stats.snapshot();
+    add_unreported(&mut actuator, vms, sensor);
     let observing = vms_now.iter().filter(|vm| vm.mode == Mode::Observe);
     let groups = sensor.unrecorded();
     actuator.observed =
@@ -69,6 +70,16 @@ pub(crate) fn snapshot(constants: &Constants, parts: Parts<'_>) -> Snapshot {
         actuator,
         vms: vms_now,
     }
+}
+
+/// Adds the boosts by paracord's scheduler of which no message has told the actuator.
+fn add_unreported(actuator: &mut ActuatorSnapshot, vms: &Vms, sensor: &Sensor) {
+    let (boosts, unboosts) = sensor.unreported();
+    let vcpus = vms.iter().flat_map(|vm| vm.vcpus.keys().copied());
+    let threads = vcpus.chain(vms.io_indices()).filter_map(|index| sensor.vcpus().get(index));
+    actuator.boosted_now += threads.filter(Vcpu::boosted_unreported).count() as u32;
+    actuator.boosts += boosts;
+    actuator.unboosts += unboosts;
 }
 
 fn refused(sensor: &Sensor) -> u64 {
@@ -235,7 +246,7 @@ fn vcpu_snapshot(
         running: vcpu.on_cpu(),
         state: boost_state(&state),
         reasons: Reason::from_mask(if state.boosted != 0 { state.reasons } else { 0 }),
-        actuated: stats.is_actuated(index),
+        actuated: stats.is_actuated(index) || vcpu.boosted_unreported(),
         throttle_cause: throttle_cause(&state),
         throttled_until_ns: if state.throttled != 0 { state.throttled_until_ns } else { 0 },
         strikes: state.strikes,
@@ -314,53 +325,6 @@ fn vcpu_counters(c: &pc_vcpu_counters) -> VcpuCounters {
         actuations_dropped: c.actuations_dropped,
         requests: c.requests,
     }
-}
-
-/// The capabilities that the kernel of this host gives to the sensor.
-pub fn capabilities(sensor: &Sensor) -> Vec<Capability> {
-    let found = sensor.capabilities();
-    let one = |name: &str, available, detail: &str| Capability {
-        name: name.into(),
-        available,
-        detail: detail.into(),
-    };
-    let kicks = match found.kick {
-        Some(kick) if found.wake_ups => format!("{kick}, kvm_vcpu_wake_up (posted interrupts)"),
-        Some(kick) => kick.to_owned(),
-        None => "no kick function: interrupts for a preempted vCPU are not seen".to_owned(),
-    };
-    let mut known = vec![
-        one("kvm_exit", found.kvm_exit, "VM exits are seen; without them no VM is found"),
-        one("kick_probe", found.kick.is_some(), &kicks),
-        one(
-            "places",
-            found.whereabouts,
-            "guests can be told where their vCPUs run; without it capacities and frequencies stay unknown to them",
-        ),
-        one(
-            "kvm_btf",
-            found.kvm_btf,
-            "KVM's types are known; without them preempt counts are not read",
-        ),
-        one(
-            "announcements",
-            found.announcements,
-            "guests can announce regions in their own memory; without it their hints need a device",
-        ),
-        one(
-            "host_lines",
-            found.host_lines,
-            "guests without a device are told of their boosts; without it they do not kick",
-        ),
-    ];
-    if sensor.has_scheduler() {
-        known.push(one(
-            "ext_kick",
-            found.boosts_kick,
-            "boosts can kick CPUs; without it a boost's end waits for the CPU's next tick",
-        ));
-    }
-    known
 }
 
 #[cfg(test)]

@@ -865,9 +865,11 @@ pub struct pc_host_line {
     pub written: u32_,
     pub announcement: u32_,
     pub known: u32_,
-    pub there: [u64_; 8usize],
+    pub changes: u32_,
+    pub changes_written: u32_,
+    pub boosts: u32_,
     pub barrier: u32_,
-    pub reserved: u32_,
+    pub there: [u64_; 8usize],
     pub writes: u64_,
     pub write_errors: u64_,
     pub changed: u64_,
@@ -875,7 +877,7 @@ pub struct pc_host_line {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_host_line"][::core::mem::size_of::<pc_host_line>() - 184usize];
+    ["Size of pc_host_line"][::core::mem::size_of::<pc_host_line>() - 192usize];
     ["Alignment of pc_host_line"][::core::mem::align_of::<pc_host_line>() - 8usize];
     [
         "Offset of field: pc_host_line::image",
@@ -893,26 +895,32 @@ const _: () = {
         "Offset of field: pc_host_line::known",
     ][::core::mem::offset_of!(pc_host_line, known) - 76usize];
     [
-        "Offset of field: pc_host_line::there",
-    ][::core::mem::offset_of!(pc_host_line, there) - 80usize];
+        "Offset of field: pc_host_line::changes",
+    ][::core::mem::offset_of!(pc_host_line, changes) - 80usize];
+    [
+        "Offset of field: pc_host_line::changes_written",
+    ][::core::mem::offset_of!(pc_host_line, changes_written) - 84usize];
+    [
+        "Offset of field: pc_host_line::boosts",
+    ][::core::mem::offset_of!(pc_host_line, boosts) - 88usize];
     [
         "Offset of field: pc_host_line::barrier",
-    ][::core::mem::offset_of!(pc_host_line, barrier) - 144usize];
+    ][::core::mem::offset_of!(pc_host_line, barrier) - 92usize];
     [
-        "Offset of field: pc_host_line::reserved",
-    ][::core::mem::offset_of!(pc_host_line, reserved) - 148usize];
+        "Offset of field: pc_host_line::there",
+    ][::core::mem::offset_of!(pc_host_line, there) - 96usize];
     [
         "Offset of field: pc_host_line::writes",
-    ][::core::mem::offset_of!(pc_host_line, writes) - 152usize];
+    ][::core::mem::offset_of!(pc_host_line, writes) - 160usize];
     [
         "Offset of field: pc_host_line::write_errors",
-    ][::core::mem::offset_of!(pc_host_line, write_errors) - 160usize];
+    ][::core::mem::offset_of!(pc_host_line, write_errors) - 168usize];
     [
         "Offset of field: pc_host_line::changed",
-    ][::core::mem::offset_of!(pc_host_line, changed) - 168usize];
+    ][::core::mem::offset_of!(pc_host_line, changed) - 176usize];
     [
         "Offset of field: pc_host_line::left_ns",
-    ][::core::mem::offset_of!(pc_host_line, left_ns) - 176usize];
+    ][::core::mem::offset_of!(pc_host_line, left_ns) - 184usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1150,6 +1158,8 @@ pub struct pc_vcpu {
     pub charged: u32_,
     pub ran_boosted: u32_,
     pub entered: u32_,
+    pub unreported: u32_,
+    pub reserved32: u32_,
     pub state: pc_boost_state,
     pub counters: pc_vcpu_counters,
     pub setup: pc_vcpu_setup,
@@ -1159,7 +1169,7 @@ pub struct pc_vcpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1368usize];
+    ["Size of pc_vcpu"][::core::mem::size_of::<pc_vcpu>() - 1384usize];
     ["Alignment of pc_vcpu"][::core::mem::align_of::<pc_vcpu>() - 8usize];
     ["Offset of field: pc_vcpu::life"][::core::mem::offset_of!(pc_vcpu, life) - 0usize];
     ["Offset of field: pc_vcpu::tid"][::core::mem::offset_of!(pc_vcpu, tid) - 4usize];
@@ -1260,23 +1270,29 @@ const _: () = {
         "Offset of field: pc_vcpu::entered",
     ][::core::mem::offset_of!(pc_vcpu, entered) - 220usize];
     [
+        "Offset of field: pc_vcpu::unreported",
+    ][::core::mem::offset_of!(pc_vcpu, unreported) - 224usize];
+    [
+        "Offset of field: pc_vcpu::reserved32",
+    ][::core::mem::offset_of!(pc_vcpu, reserved32) - 228usize];
+    [
         "Offset of field: pc_vcpu::state",
-    ][::core::mem::offset_of!(pc_vcpu, state) - 224usize];
+    ][::core::mem::offset_of!(pc_vcpu, state) - 232usize];
     [
         "Offset of field: pc_vcpu::counters",
-    ][::core::mem::offset_of!(pc_vcpu, counters) - 400usize];
+    ][::core::mem::offset_of!(pc_vcpu, counters) - 408usize];
     [
         "Offset of field: pc_vcpu::setup",
-    ][::core::mem::offset_of!(pc_vcpu, setup) - 1048usize];
+    ][::core::mem::offset_of!(pc_vcpu, setup) - 1056usize];
     [
         "Offset of field: pc_vcpu::line",
-    ][::core::mem::offset_of!(pc_vcpu, line) - 1128usize];
+    ][::core::mem::offset_of!(pc_vcpu, line) - 1136usize];
     [
         "Offset of field: pc_vcpu::domains",
-    ][::core::mem::offset_of!(pc_vcpu, domains) - 1312usize];
+    ][::core::mem::offset_of!(pc_vcpu, domains) - 1328usize];
     [
         "Offset of field: pc_vcpu::requested_ns",
-    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1360usize];
+    ][::core::mem::offset_of!(pc_vcpu, requested_ns) - 1376usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1428,7 +1444,9 @@ pub struct pc_cpu {
     pub boosted: pc_bucket,
     pub running: u32_,
     pub reserved32: u32_,
-    pub reserved: [u64_; 5usize],
+    pub boosts: u64_,
+    pub unboosts: u64_,
+    pub reserved: [u64_; 3usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1444,8 +1462,14 @@ const _: () = {
         "Offset of field: pc_cpu::reserved32",
     ][::core::mem::offset_of!(pc_cpu, reserved32) - 20usize];
     [
+        "Offset of field: pc_cpu::boosts",
+    ][::core::mem::offset_of!(pc_cpu, boosts) - 24usize];
+    [
+        "Offset of field: pc_cpu::unboosts",
+    ][::core::mem::offset_of!(pc_cpu, unboosts) - 32usize];
+    [
         "Offset of field: pc_cpu::reserved",
-    ][::core::mem::offset_of!(pc_cpu, reserved) - 24usize];
+    ][::core::mem::offset_of!(pc_cpu, reserved) - 40usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

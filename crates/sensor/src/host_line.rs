@@ -24,21 +24,25 @@ pub struct HostLineCounts {
     pub changed: u64,
 }
 
+/// The even number that follows `even`. The number 0 means that there is no image.
+fn after_change(even: u32) -> u32 {
+    match even.wrapping_add(2) {
+        0 => 2,
+        next => next,
+    }
+}
+
 impl Vcpu<'_> {
     /// Copies `bytes` into the host line, beginning at `offset`. The sensor writes the line into
-    /// the guest's memory at the next VM exit of the vCPU. No two threads may call this function
-    /// for the same vCPU at the same time.
+    /// the guest's memory at the next VM exit of the vCPU. No two threads may call this function or
+    /// [`renew_host_line`](Vcpu::renew_host_line) for the same vCPU at the same time.
     ///
     /// # Panics
     /// If the bytes do not fit into the line.
     pub fn set_host_line(&self, offset: usize, bytes: &[u8]) {
-        let line = self.host_line();
+        let sequence = self.host_line_sequence();
         // SAFETY: the field lies inside the mapped record.
-        let kept = unsafe { &raw mut (*line).image };
-        // SAFETY: as above.
-        let sequence = unsafe { &raw mut (*line).sequence };
-        // SAFETY: the field is an aligned integer, which lives as long as the array.
-        let sequence = unsafe { AtomicU32::from_ptr(sequence) };
+        let kept = unsafe { &raw mut (*self.host_line()).image };
         // SAFETY: the field is an aligned array of integers.
         let before = unsafe { ptr::read_volatile(kept) };
         let mut image = [0u8; BYTES];
@@ -58,9 +62,17 @@ impl Vcpu<'_> {
         fence(Ordering::Release);
         // SAFETY: as above. BPF programs only read the field.
         unsafe { ptr::write_volatile(kept, after) };
-        // 0 means that there is no image.
-        let next = even.wrapping_add(2);
-        sequence.store(if next == 0 { 2 } else { next }, Ordering::Release);
+        sequence.store(after_change(even), Ordering::Release);
+    }
+
+    /// Makes the sensor write the host line again at the next VM exit of the vCPU. The sensor adds
+    /// the boost state. Does nothing before the first [`set_host_line`](Vcpu::set_host_line).
+    pub fn renew_host_line(&self) {
+        let sequence = self.host_line_sequence();
+        let even = sequence.load(Ordering::Relaxed);
+        if even != 0 {
+            sequence.store(after_change(even), Ordering::Release);
+        }
     }
 
     /// Numbers of writes to the host line, by their outcome.
@@ -73,6 +85,13 @@ impl Vcpu<'_> {
             write_errors: line.write_errors,
             changed: line.changed,
         }
+    }
+
+    fn host_line_sequence(&self) -> &AtomicU32 {
+        // SAFETY: the field lies inside the mapped record.
+        let sequence = unsafe { &raw mut (*self.host_line()).sequence };
+        // SAFETY: the field is an aligned integer, which lives as long as the array.
+        unsafe { AtomicU32::from_ptr(sequence) }
     }
 
     fn host_line(&self) -> *mut pc_host_line {

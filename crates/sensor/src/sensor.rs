@@ -231,6 +231,14 @@ impl Sensor {
         &self.cpus
     }
 
+    /// Numbers of boosts, and of ends of boosts, of which no message has told the daemon, because
+    /// only paracord's scheduler acts on them.
+    #[must_use]
+    pub fn unreported(&self) -> (u64, u64) {
+        let cpus = (0..).map_while(|cpu| self.cpus.read(cpu));
+        cpus.fold((0, 0), |(begun, ended), cpu| (begun + cpu.boosts, ended + cpu.unboosts))
+    }
+
     /// The regions that guests have announced, by the index of their VM.
     #[must_use]
     pub fn announcements(&self) -> &Array<pc_announcement> {

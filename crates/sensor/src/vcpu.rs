@@ -268,10 +268,10 @@ impl Vcpu<'_> {
         field!(self.record, state).boosted != 0
     }
 
-    /// Whether the last message about the vCPU was BOOST.
+    /// Whether paracord's scheduler boosts the thread, and no message has told the daemon of this.
     #[must_use]
-    pub fn actuated(&self) -> bool {
-        field!(self.record, actuated) != 0
+    pub fn boosted_unreported(&self) -> bool {
+        self.life() == Life::Ready && field!(self.record, unreported) != 0
     }
 
     /// A copy of the policy's state.

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`rt_thread`] | receives the sensor's messages, with a priority above every boosted vCPU |
 //! | [`sensor_table`] | the threads that the sensor knows, with their start times |
-//! | [`actuator`] | makes threads real-time, or only tracks the boosts by paracord's scheduler |
+//! | [`actuator`] | makes threads real-time, or tracks the reported boosts by paracord's scheduler |
 //! | [`uclamp`] | the kernel's utilisation clamps of vCPU threads |
 //! | [`journal`], [`journal_file`] | attributes before boosts, in files that outlive the daemon |
 //! | [`leftovers`] | threads that an earlier run changed and that could not be restored so far |

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use paracord_policy::{
     PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXEC,
-    PC_MSG_EXT_GONE, PC_MSG_GONE, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
+    PC_MSG_EXT_GONE, PC_MSG_GONE, PC_MSG_NEW, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
 };
 use paracord_sensor::Sensor;
 use paracord_sys::sched;
@@ -241,31 +241,14 @@ impl Loop<'_> {
         let lives_changed = Cell::new(false);
         let scheduler_gone = Cell::new(false);
         let actuator = RefCell::new(actuator);
-        let ring = self.sensor.messages(|message| {
-            let action = match message.kind {
-                PC_MSG_BOOST => Action::Boost(level_of(&message)),
-                PC_MSG_UNBOOST => Action::Unboost,
-                PC_MSG_EXT_GONE => return scheduler_gone.set(true),
-                PC_MSG_ASKS => {
-                    let (request, limit) = (message.asks & 0xffff, message.asks >> 16);
-                    let mut actuator = actuator.borrow_mut();
-                    return actuator.ask(self.table, message.vcpu, message.tid, request, limit);
-                }
-                kind => {
+        let ring = self.sensor.messages(|message| match message.kind {
+            PC_MSG_EXT_GONE => scheduler_gone.set(true),
+            kind => {
+                if [PC_MSG_NEW, PC_MSG_GONE, PC_MSG_EXEC].contains(&kind) {
                     lives_changed.set(true);
-                    match kind {
-                        PC_MSG_GONE => Action::Gone,
-                        PC_MSG_EXEC => Action::Exec,
-                        _ => return,
-                    }
                 }
-            };
-            actuator.borrow_mut().take(Message {
-                action,
-                index: message.vcpu,
-                tid: message.tid,
-                decided_ns: message.now_ns,
-            });
+                self.take(&mut actuator.borrow_mut(), &message);
+            }
         });
         let (ring, messages_fd) = match (ring, self.sensor.messages_fd()) {
             (Ok(ring), Ok(fd)) => (ring, fd),
@@ -283,9 +266,13 @@ impl Loop<'_> {
             let tick = if has_io { tick.min(IO_TICK) } else { tick };
             let active = actuator.borrow().is_active();
             self.wait(&messages_fd, active.then(|| tick.saturating_sub(last_tick.elapsed())));
+            let requests = self.shared.requests.swap(0, Ordering::AcqRel);
+            if requests & SCHEDULER_GOES != 0 {
+                // Most boosts by the scheduler were not reported. Now they are.
+                self.reevaluate(&mut indices);
+            }
             // An error means EINTR, or that the ring buffer is empty.
             let _ = ring.consume();
-            let requests = self.shared.requests.swap(0, Ordering::AcqRel);
             if requests & STOP != 0 {
                 return;
             }
@@ -304,11 +291,12 @@ impl Loop<'_> {
             if requests & SCHEDULER_CAME != 0 {
                 actuator.scheduler_came(self.table, &mut changed);
             }
-            if scheduler_gone.take() || requests & SCHEDULER_GOES != 0 {
+            let is_gone = scheduler_gone.take();
+            if is_gone || requests & SCHEDULER_GOES != 0 {
                 actuator.scheduler_gone(self.table, &mut changed);
                 lives_changed.set(true);
             }
-            if requests & REEVALUATE != 0 {
+            if is_gone || requests & REEVALUATE != 0 {
                 self.reevaluate(&mut indices);
             }
             if active && last_tick.elapsed() >= tick {
@@ -322,6 +310,23 @@ impl Loop<'_> {
                 wake(&self.shared.wake_daemon);
             }
         }
+    }
+
+    /// Passes a message about a thread to the actuator.
+    fn take(&self, actuator: &mut Actuator, message: &pc_msg) {
+        let action = match message.kind {
+            PC_MSG_BOOST => Action::Boost(level_of(message)),
+            PC_MSG_UNBOOST => Action::Unboost,
+            PC_MSG_GONE => Action::Gone,
+            PC_MSG_EXEC => Action::Exec,
+            PC_MSG_ASKS => {
+                let (request, limit) = (message.asks & 0xffff, message.asks >> 16);
+                return actuator.ask(self.table, message.vcpu, message.tid, request, limit);
+            }
+            _ => return,
+        };
+        let (index, tid, decided_ns) = (message.vcpu, message.tid, message.now_ns);
+        actuator.take(Message { action, index, tid, decided_ns });
     }
 
     /// Makes the policy evaluate every thread whose record is ready. `indices` is preallocated

@@ -23,8 +23,9 @@ use tracing::{debug, info, warn};
 
 use crate::boosts::journal::Journal;
 use crate::boosts::leftovers::Leftovers;
+use crate::capabilities::capabilities;
 use crate::handle::{DaemonHandle, channel};
-use crate::observe::{Constants, capabilities};
+use crate::observe::Constants;
 use crate::run_dir::{journal_path, journals_are_clear, remove_journal};
 use crate::scheduler::{Choice, Step};
 use crate::settings::Settings;

@@ -58,6 +58,9 @@ impl Running {
         }
         self.scheduler = self.sensor.scheduler();
         if let State::Ended { reason, message } = &self.scheduler {
+            // The real-time thread has had a message about this, unless the ring buffer was full.
+            self.followers.refill_reserves();
+            let _ = self.rt.scheduler_goes();
             let colon = if message.is_empty() { "" } else { ": " };
             warn!(
                 "the kernel has unloaded paracord's scheduler ({reason}{colon}{message}): boosts go on with actuator rt"

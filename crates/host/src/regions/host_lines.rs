@@ -9,7 +9,8 @@
 //! each write, however, the kernel takes the lock of the daemon's address space, as it does for a
 //! page fault.
 //!
-//! Boosts are reported when they happen. The place of a vCPU (its CPU, and how fast this CPU is) is
+//! Boosts are written when they happen, except to lines in guests' own memory, into which the sensor
+//! writes them. The place of a vCPU (its CPU, and how fast this CPU is) is
 //! checked only if the guest reads places. While at least one such vCPU runs, the places are
 //! checked every 8 ms. While all such vCPUs sleep, the places are checked less often. The work that
 //! a guest can cause is therefore bounded.
@@ -231,7 +232,7 @@ impl Writer {
             return;
         }
         let policy_state = vcpu.state();
-        let state = if self.stats.is_actuated(index) {
+        let state = if self.stats.is_actuated(index) || vcpu.boosted_unreported() {
             layout::PARACORD_BOOST_ON
         } else if policy_state.throttled != 0 {
             layout::PARACORD_BOOST_THROTTLED

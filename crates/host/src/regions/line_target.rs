@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use paracord_abi::{HOST_BOOST_BYTES, HostBoost, HostPlace};
-use paracord_sensor::Sensor;
+use paracord_sensor::{Sensor, Vcpu};
 
 use crate::regions::region::Region;
 
@@ -21,9 +21,9 @@ pub enum Target {
         /// The slot in the region.
         vcpu_id: u32,
     },
-    /// The line lies in the guest's own memory. The daemon stores the content of the line in the
-    /// record of the vCPU, and the sensor copies the content into the guest's memory
-    /// (bpf/host_line.h).
+    /// The line lies in the guest's own memory. The daemon stores the place part of the line in the
+    /// record of the vCPU. The sensor adds the boost part, and writes the line into the guest's
+    /// memory (bpf/host_line.h).
     Memory {
         /// The sensor.
         sensor: Arc<Sensor>,
@@ -36,7 +36,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// Writes the boost part of the line.
+    /// Writes the boost part of the line. For a line in the guest's own memory, the sensor composes
+    /// this part, and is only told to write the line again.
     ///
     /// # Errors
     /// As [`Region::write_boost`].
@@ -44,7 +45,9 @@ impl Target {
         match self {
             Target::File { region, vcpu_id } => region.write_boost(*vcpu_id, boost),
             Target::Memory { sensor, index, tid } => {
-                keep(sensor, (*index, *tid), 0, &boost.to_bytes());
+                if let Some(vcpu) = of_line(sensor, *index, *tid) {
+                    vcpu.renew_host_line();
+                }
                 Ok(())
             }
         }
@@ -58,7 +61,9 @@ impl Target {
         match self {
             Target::File { region, vcpu_id } => region.write_place(*vcpu_id, place),
             Target::Memory { sensor, index, tid } => {
-                keep(sensor, (*index, *tid), HOST_BOOST_BYTES, &place.to_bytes());
+                if let Some(vcpu) = of_line(sensor, *index, *tid) {
+                    vcpu.set_host_line(HOST_BOOST_BYTES, &place.to_bytes());
+                }
                 Ok(())
             }
         }
@@ -83,12 +88,9 @@ impl Target {
     }
 }
 
-/// Stores a part of a line in the record of the line's vCPU, unless the record belongs to another
-/// vCPU by now.
-fn keep(sensor: &Sensor, (index, tid): (u32, u32), offset: usize, bytes: &[u8]) {
-    if let Some(vcpu) = sensor.vcpus().get(index).filter(|vcpu| vcpu.tid() == tid) {
-        vcpu.set_host_line(offset, bytes);
-    }
+/// The record of a line's vCPU, unless the record belongs to another vCPU by now.
+fn of_line(sensor: &Sensor, index: u32, tid: u32) -> Option<Vcpu<'_>> {
+    sensor.vcpus().get(index).filter(|vcpu| vcpu.tid() == tid)
 }
 
 impl std::fmt::Debug for Target {

@@ -20,9 +20,9 @@ pub struct RtSettings {
     /// `vcpu_priority`, so that an unboost is never late.
     pub actuator_priority: u32,
     /// Period of paracord's tick, which evaluates boosted vCPUs that cause no event themselves.
-    /// This tick runs only while a thread is boosted. It need not be fast: a running vCPU exits at
-    /// each tick of the host's kernel, and on a CPU where the kernel's tick is off (`nohz_full`),
-    /// no other task waits.
+    /// This tick runs only while a thread is boosted of which the daemon knows. It need not be fast:
+    /// a running vCPU exits at each tick of the host's kernel, and on a CPU where the kernel's tick
+    /// is off (`nohz_full`), no other task waits.
     pub tick: Duration,
 }
 

@@ -75,6 +75,11 @@ impl Vms {
         self.io.iter().filter(move |(_, one)| one.pid == pid).map(|(&index, one)| (index, one))
     }
 
+    /// The indices of all threads that are not vCPUs.
+    pub fn io_indices(&self) -> impl Iterator<Item = u32> {
+        self.io.keys().copied()
+    }
+
     /// The process of thread `index`, if the thread is not a vCPU.
     pub fn process_of_io(&self, index: u32) -> Option<u32> {
         self.io.get(&index).map(|one| one.pid)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Carries out the policy's decisions. The actuator makes boosted threads real-time (SCHED_RR). If
 //! paracord's scheduler has already carried out a decision, the actuator only keeps track of the
-//! boost.
+//! boost, and only if the sensor reports it.
 //!
 //! The actuator decides nothing. It takes messages in the order in which the decisions were made,
 //! and keeps only the latest message about each vCPU. To carry out a decision, it writes the

@@ -12,8 +12,8 @@ use crate::snapshot::{ActuatorSnapshot, HISTOGRAM_BUCKETS, Histogram};
 pub enum Effect {
     /// In the actuator, which makes a system call.
     Realtime,
-    /// In the kernel: paracord's scheduler carries out the boost before the sensor sends the
-    /// message.
+    /// In the kernel: paracord's scheduler carries out the boost. The sensor sends a message about
+    /// the boost only if the daemon has to write a host line.
     Scheduler,
 }
 

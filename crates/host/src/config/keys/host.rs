@@ -67,7 +67,7 @@ pub const GLOBAL: &[Key<Config>] = &[
         Int,
         same,
         housekeeping_ms,
-        "Interval of the daemon's tick, which checks all boosted threads, even if they have no VM exits or context switches. While no thread is boosted, there is no tick."
+        "Interval of the daemon's tick, which checks all boosted threads, even if they have no VM exits or context switches. Under actuator ext, the scheduler does this for most of them. While the daemon knows of no boosted thread, there is no tick."
     ),
     plain!(
         "vcpus_per_user",
