@@ -264,11 +264,11 @@ int BPF_PROG(ext_dispatch, s32 cpu, struct task_struct *prev)
 			return 0;
 	}
 	give_if_due(cpu, rq, due, now);
-	if (goes_on_without_tick(cpu))
-		return 0;
 	/* If the boost of the vCPU has used up its grants, it ends here, even if the vCPU goes on. */
 	if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
 		evaluate(READ_ONCE(rq->runs) - PC_RUNS_VCPU, PC_EV_TICK);
+	if (goes_on_without_tick(cpu))
+		return 0;
 	if (!must_yield(cpu, rq, now) || is_boosted_at_preemption(prev) || !take(cpu)) {
 		prev->scx.slice = rq->slice_ns;
 		begin_turn(rq, cpu, boost_left_ns(READ_ONCE(rq->runs) - PC_RUNS_VCPU), now);

@@ -17,8 +17,6 @@
 #ifndef PARACORD_BPF_SCHED_TURN_H
 #define PARACORD_BPF_SCHED_TURN_H
 
-int evaluate(u32 index, u32 events);	/* evaluate.h */
-
 /* Length of the turn of a task that runs although its quota is used up: a task that has waited for too long, or an RCU reader. */
 #define PC_TURN_NS		(50 * PC_NSEC_PER_USEC)
 /* Shortest timeout of the timer. If less than this is left of a turn, the turn ends immediately. */
@@ -204,24 +202,6 @@ static __always_inline bool prolong_turn(struct pc_rq *rq, u64 now)
 	return true;
 }
 
-/*
- * Called if the timer finds that the turn of a boosted vCPU is over. If no task waits, the vCPU goes on. But on a CPU without a tick,
- * nothing else might end its boost for a long time, and all this time would then be charged at once.
- */
-static __always_inline void boosted_turn_is_over(struct pc_rq *rq, u32 cpu, bool waited_for, u64 now)
-{
-	if (!waited_for)
-		evaluate(READ_ONCE(rq->runs) - PC_RUNS_VCPU, PC_EV_TICK);
-	if (prolong_turn(rq, now)) {
-		if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
-			watch_turn(rq, cpu, now);
-	} else if (waited_for) {
-		preempt_cpu(rq, cpu);
-	} else {
-		set_turn(rq, 0, now);
-	}
-}
-
 static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 {
 	u32 cpu = value->cpu, turn;
@@ -236,17 +216,21 @@ static int look_at_turn(void *map, u32 *key, struct pc_turn_timer *value)
 		return 0;
 	turn = READ_ONCE(rq->turn);
 	waited_for = is_waited_for_on(rq, cpu);
-	/* A turn ends only if another task waits. A short turn (PC_TURN_OWED) always ends. */
+	/*
+	 * A turn ends only if another task waits. There are two exceptions. A short turn (PC_TURN_OWED) always ends. And the turn
+	 * of a boosted vCPU ends on a CPU without a tick, because nothing else might end its boost for a long time, and all this
+	 * time would then be charged at once.
+	 */
 	if (turn != PC_TURN_OWED && !(waited_for && runs_ordinary(rq)) &&
 	    !(turn == PC_TURN_BOOST && (waited_for || rq->tickless)))
 		return 0;
 	now = rq_now();
 	if (pc_fair_before(now + PC_TURN_REST_NS, READ_ONCE(rq->until_ns)))
 		watch_turn(rq, cpu, now);
-	else if (turn == PC_TURN_BOOST)
-		boosted_turn_is_over(rq, cpu, waited_for, now);
-	else
+	else if (turn != PC_TURN_BOOST || !prolong_turn(rq, now))
 		preempt_cpu(rq, cpu);
+	else if (READ_ONCE(rq->turn) == PC_TURN_BOOST)
+		watch_turn(rq, cpu, now);
 	return 0;
 }
 
