@@ -9,11 +9,11 @@
 //! each write, however, the kernel takes the lock of the daemon's address space, as it does for a
 //! page fault.
 //!
-//! Boosts are written when they happen, except to lines in guests' own memory, into which the sensor
-//! writes them. The place of a vCPU (its CPU, and how fast this CPU is) is
-//! checked only if the guest reads places. While at least one such vCPU runs, the places are
-//! checked every 8 ms. While all such vCPUs sleep, the places are checked less often. The work that
-//! a guest can cause is therefore bounded.
+//! Boosts are written when they happen, except to lines in guests' own memory: the sensor writes
+//! them there. The place of a vCPU (its CPU, and how fast this CPU is) is checked only if the guest
+//! reads places. While at least one such vCPU runs, the places are checked every 8 ms. While all
+//! such vCPUs sleep, the places are checked less often. The work that a guest can cause is
+//! therefore bounded.
 
 use std::collections::HashMap;
 use std::io;
