@@ -159,9 +159,12 @@ static __always_inline bool turn_ends(struct pc_rq *rq, u64 now)
 /* Begins the turn of the running task. `boost_ns`: as for set_turn(). */
 static __always_inline void begin_turn(struct pc_rq *rq, u32 cpu, u64 boost_ns, u64 now)
 {
+	bool boost;
+
 	set_turn(rq, boost_ns, now);
 	rq->turn_vtime = rq->cur_vtime;
-	if (rq->turn == PC_TURN_BOOST ? rq->tickless || is_waited_for_on(rq, cpu) : !boost_ns && is_waited_for_on(rq, cpu))
+	boost = rq->turn == PC_TURN_BOOST;
+	if ((boost && rq->tickless) || ((boost || !boost_ns) && is_waited_for_on(rq, cpu)))
 		watch_turn(rq, cpu, now);
 }
 
