@@ -87,11 +87,11 @@ def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest)
 
 def test_the_latency_of_a_wakeup_begins_with_its_kick(host, guest):
     with Daemon(host).start(guest.vcpu_tids) as running_daemon:
-        guest.run("cyclictest -q -m -i 2000 -l 1000 --policy=rr -p 50", timeout=60)
+        guest.run("cyclictest -q -m -i 10000 -l 400 --policy=rr -p 50", timeout=60)
         (vcpu,) = daemon.vcpus(running_daemon.status())
     buckets = vcpu["wakeup_latency_boosted"]["buckets"]
     # Bucket n: [2^n, 2^(n+1)) ns. No kernel wakes a task in a quarter of a microsecond.
-    # On a slow machine, the vCPU is still awake when many of the timers expire.
+    # On a slow machine, the vCPU is still awake when some of the timers expire.
     assert sum(buckets) > 200
     assert sum(buckets[:8]) < 0.1 * sum(buckets), buckets
 

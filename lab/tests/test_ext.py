@@ -228,7 +228,7 @@ def test_boosts_without_touching_the_thread(host, guest):
     (tid,) = guest.vcpu_tids
     with scheduling(host, [tid]) as running_daemon, loads.busy(host):
         with ftrace.recording(host) as trace:
-            guest.run("cyclictest -q -m -i 2000 -l 500 --policy=rr -p 50", timeout=60)
+            guest.run("cyclictest -q -m -i 10000 -l 300 --policy=rr -p 50", timeout=60)
         status = running_daemon.status()
         assert loads.policies(host, [tid]) == {tid: NORMAL}
     assert status["actuator"]["kind"] == "ext"
@@ -335,7 +335,7 @@ def kick_described_wrongly(host):
 def test_boosts_without_the_kernels_kick(host, guest):
     (tid,) = guest.vcpu_tids
     with kick_described_wrongly(host), scheduling(host, [tid]) as running_daemon, loads.busy(host):
-        guest.run(cyclictest.command("no-kick", 2000, 2), timeout=60)
+        guest.run(cyclictest.command("no-kick", 10000, 3), timeout=60)
         status = running_daemon.status()
         shares = fairness.nice_shares(host, (0, 5), 5)
         assert sched_ext.state(host) == "enabled"
@@ -354,7 +354,7 @@ def test_boosts_need_nobody_in_user_space(host, guest):
         before = wakeups(running_daemon)
         host.run("pkill -STOP -x paracord")
         try:
-            guest.run(cyclictest.command("stopped", 4000, 2), timeout=60)
+            guest.run(cyclictest.command("stopped", 10000, 4), timeout=60)
         finally:
             host.run("pkill -CONT -x paracord")
         return wakeups(running_daemon) - before
