@@ -32,7 +32,7 @@ help:
 	@echo 'make lab     the list of scenarios; make lab S=glitch runs one (ARGS="--rounds 5" etc.)'
 	@echo 'make sim     the list of simulated mixes; make sim S=three-loops runs one, or a file (ARGS="--scheduler stock" etc.)'
 	@echo 'make bench   benchmarks and long scenarios'
-	@echo 'make test-long  tests that take minutes each, and have a shorter one or a scenario beside them (an hour)'
+	@echo 'make test-long  tests that take minutes each, and have a shorter one or a scenario beside them (more than an hour)'
 	@echo 'make test-6.12  the scheduler on the oldest kernel that has sched_ext (compiles it: a quarter of an hour)'
 	@echo 'make test-core  the scheduler beside core scheduling, on a kernel that has it (compiles it: a quarter of an hour)'
 	@echo 'make test-rt  actuator rt on Debian'"'"'s PREEMPT_RT kernel, which refuses ext (eight minutes)'

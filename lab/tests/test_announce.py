@@ -65,7 +65,7 @@ def boosts_by_a_realtime_task(host, guest, daemon):
         return boosts_for(daemon.status(), "rt") - before
 
 
-@pytest.mark.parametrize("announce", [1, 0])
+@pytest.mark.parametrize("announce", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_a_realtime_task_is_boosted_by_its_hint_without_a_device(host, guest, announce):
     guest.load_module(announce=announce)
     with Daemon(host).start(guest.vcpu_tids) as daemon:
@@ -178,7 +178,7 @@ def test_what_is_announced_is_checked(host, guest, kind, name, why):
         guest.run("rmmod pc_announce")
 
 
-@pytest.mark.parametrize("host_line", [True, False])
+@pytest.mark.parametrize("host_line", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_guest_is_told_of_its_boosts_without_a_device_and_kicks(host, guest, host_line):
     guest.load_module(stale_boost_kick_us=2000)
     with Daemon(host, {'vm."plain".host_line': host_line}).start(guest.vcpu_tids) as daemon:
@@ -202,7 +202,7 @@ def test_a_guest_is_told_of_its_boosts_without_a_device_and_kicks(host, guest, h
         assert seen["host_lines"] is None
 
 
-@pytest.mark.parametrize("rom", [0, 1])
+@pytest.mark.parametrize("rom", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_only_memory_that_is_announced_and_writable_is_written(host, guest, rom):
     """A guest that announces a ROM, or crashes: what it says no longer applies to its memory."""
     if rom and host.arch != "x86_64":

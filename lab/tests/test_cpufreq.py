@@ -362,6 +362,7 @@ def test_a_wish_for_one_vcpu_is_not_rounded_to_a_level(
     await_equal(lambda: region.perf(1), (levels[-1], 0))
 
 
+@pytest.mark.long
 def test_without_invariance(guest: machine.Guest, region: Region, case: Case, worker: Job) -> None:
     full = utilisation(guest, worker)
     region.speed(1, case.capacity, 512)
@@ -466,21 +467,23 @@ def test_a_vcpu_without_domain(guest: machine.Guest, region: Region, case: Case)
     ("field", "size", "value", "line"),
     [
         ("domain_count", 2, 17, "count of 17 is not in 0..16"),
-        ("domain_count", 2, 0xFFFF, "count of 65535"),
-        ("domain_stride_bytes", 2, 128, "stride of 128 bytes"),
-        ("domain_stride_bytes", 2, 200, "stride of 200 bytes"),
+        pytest.param("domain_count", 2, 0xFFFF, "count of 65535", marks=pytest.mark.long),
+        pytest.param("domain_stride_bytes", 2, 128, "stride of 128 bytes", marks=pytest.mark.long),
+        pytest.param("domain_stride_bytes", 2, 200, "stride of 200 bytes", marks=pytest.mark.long),
         ("domain_stride_bytes", 2, 0xFFC0, "do not lie between the header's"),
-        ("domain_offset_bytes", 4, 64, "do not lie between the header's"),
-        ("domain_offset_bytes", 4, 4096, "do not lie between the header's"),
+        pytest.param("domain_offset_bytes", 4, 64, "do not lie between the header's", marks=pytest.mark.long),
+        pytest.param(
+            "domain_offset_bytes", 4, 4096, "do not lie between the header's", marks=pytest.mark.long
+        ),
         ("domain_offset_bytes", 4, 0xFFFFFFC0, "do not lie between the header's"),
         ("max_khz", 4, 0, "highest frequency of domain 0, 0 kHz"),
-        ("max_khz", 4, 0xFFFFFFFF, "highest frequency of domain 0"),
-        ("capacity", 2, 0, "capacity 0 of domain 0"),
+        pytest.param("max_khz", 4, 0xFFFFFFFF, "highest frequency of domain 0", marks=pytest.mark.long),
+        pytest.param("capacity", 2, 0, "capacity 0 of domain 0", marks=pytest.mark.long),
         ("capacity", 2, 2000, "capacity 2000 of domain 0"),
-        ("level_count", 2, 0, "0 levels of domain 0"),
+        pytest.param("level_count", 2, 0, "0 levels of domain 0", marks=pytest.mark.long),
         ("level_count", 2, 65, "65 levels of domain 0"),
-        ("level_count", 2, 1, "the last level of domain 0 is"),
-        ("levels", 2, 0, "level 0 of domain 0, 0, does not rise"),
+        pytest.param("level_count", 2, 1, "the last level of domain 0 is", marks=pytest.mark.long),
+        pytest.param("levels", 2, 0, "level 0 of domain 0, 0, does not rise", marks=pytest.mark.long),
         ("levels", 2, 2000, "does not rise"),
     ],
 )

@@ -91,7 +91,7 @@ def without_lowest_frequency(host):
             host.run(f"umount {policy}")
 
 
-@pytest.mark.parametrize("host_line", [True, False])
+@pytest.mark.parametrize("host_line", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_guest_without_a_device_has_the_hosts_frequencies(host, guest, host_line):
     started = Daemon(host, {f'vm."{NAME}".host_line': host_line}).start(guest.vcpu_tids)
     with started as daemon, busy(guest):
@@ -114,6 +114,7 @@ def all_within_one(found, wanted):
     return all(one is not None and abs(one - other) <= 1 for one, other in zip(found, wanted, strict=True))
 
 
+@pytest.mark.long
 def test_a_guest_follows_a_host_with_other_frequencies(host, guest):
     """As after a migration: another daemon, and other frequencies. The module stays loaded."""
     with Daemon(host).start(guest.vcpu_tids) as daemon, busy(guest):

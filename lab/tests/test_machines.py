@@ -121,28 +121,28 @@ def test_refused_by_the_emulator_is_the_reason(host):
         host.guest("odd", region=False, extra_args=["-device", "no-such-device"])
 
 
-def test_interrupt_leaves_no_process(tmp_path):
+@pytest.mark.parametrize("sig", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGKILL])
+def test_interrupt_leaves_no_process(tmp_path, sig):
     """Ctrl-C, and the harder case: the lab itself is killed."""
     code = "from paracord_lab import machine\nfrom pathlib import Path\nimport signal, time\n"
     # A shell that runs the tests in its background has Ctrl-C ignored.
     code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += f"with machine.host(logs=Path({str(tmp_path / 'logs')!r})):\n"
     code += " print('up', flush=True)\n time.sleep(60)\n"
-    for sig in (signal.SIGINT, signal.SIGKILL):
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(LAB)},
-        )
-        assert process.stdout.readline() == "up\n"
-        assert emulators(tmp_path)
-        process.send_signal(sig)
-        process.wait(20)
-        deadline = time.monotonic() + 10
-        while emulators(tmp_path) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not emulators(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(LAB)},
+    )
+    assert process.stdout.readline() == "up\n"
+    assert emulators(tmp_path)
+    process.send_signal(sig)
+    process.wait(20)
+    deadline = time.monotonic() + 10
+    while emulators(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not emulators(tmp_path)
 
 
 def emulators(directory: Path) -> list[str]:

@@ -156,6 +156,7 @@ def test_perf_counts_a_command(guest: machine.Guest) -> None:
     assert host_says_ns == pytest.approx(guest_says_ms * 1e6, rel=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "modes"), [("-c 10000000", ""), ("-F 99", "u")])
 def test_perf_record_finds_the_hot_function(
     host: machine.Host, guest: machine.Guest, how: str, modes: str
@@ -178,6 +179,7 @@ def test_perf_names_what_is_not_there(guest: machine.Guest) -> None:
     assert done.rc != 0 and "'nosuch' for pmu 'paracord'" in done.err
 
 
+@pytest.mark.long
 def test_tasks_share_a_cpu(guest: machine.Guest) -> None:
     """Each has its own count. The exits of a switch belong to none, and take long on an emulated host."""
     before = batches(guest)
@@ -196,6 +198,7 @@ def test_a_task_that_changes_its_cpu_keeps_its_count(guest: machine.Guest) -> No
     assert by_host.count == pytest.approx(by_guest.count, rel=0.15)
 
 
+@pytest.mark.long
 def test_more_events_than_counters_take_turns(guest: machine.Guest) -> None:
     counts = count(guest, [CLOCK] * 20, "--ms 1500 --cpu 1")
     assert len(counts) == 20
@@ -271,6 +274,7 @@ def test_events_are_used_again(host: machine.Host, booted_guest: machine.Guest) 
     assert again > 2 * opened, said
 
 
+@pytest.mark.long
 def test_a_budget_stands_for_time_in_which_nothing_ran(host: machine.Host) -> None:
     with host.guest("small", vcpus=1, vmm="paracord", extra_args=("--pmu", "--pmu-budget-ms", "1")) as guest:
         guest.load_module(counters=2)

@@ -159,7 +159,10 @@ def test_nor_with_ext_whose_boosts_change_no_thread(host, guest):
         assert boosts_of_sleeper() > 0
 
 
-@pytest.mark.parametrize("actuator", ["rt", pytest.param("ext", marks=pytest.mark.needs("sched_ext"))])
+@pytest.mark.parametrize(
+    "actuator",
+    [pytest.param("rt", marks=pytest.mark.long), pytest.param("ext", marks=pytest.mark.needs("sched_ext"))],
+)
 def test_a_guest_that_holds_every_hint_keeps_to_its_quota(host, guest, actuator):
     """rt boosts it out of what the quota leaves, which is nothing; ext does, and charges what it runs."""
     with (
