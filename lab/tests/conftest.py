@@ -15,6 +15,8 @@ On a native host, tests whose marker `needs` names something that this machine l
 
 import os
 import platform
+import shutil
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -52,14 +54,68 @@ def skip_what_lacks(items, facts):
             item.add_marker(pytest.mark.skip(reason=lack))
 
 
+class SharedHosts:
+    """Ordinary hosts for one module after the other: a boot takes longer than most tests."""
+
+    directory = Path("out/test-hosts")
+
+    def __init__(self):
+        self._booted = {}
+        self._count = 0
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _boot(self, arch, board):
+        self._count += 1
+        logs = self.directory / f"{self._count}-{board or arch}/logs"
+        with ExitStack() as stack:
+            host = stack.enter_context(machine.host(arch=arch, board=board, logs=logs))
+            return host, stack.pop_all()
+
+    @contextmanager
+    def lent(self, request, arch="x86_64", board=""):
+        """The host while a module uses it. One on which a test failed is not used again."""
+        kind = arch, board
+        host, stack = self._booted.get(kind) or self._booted.setdefault(kind, self._boot(arch, board))
+        failed = request.session.testsfailed
+        yield host
+        self._keep_logs(host, request.module.__name__)
+        # What a module leaves on a native host is removed when its agent ends.
+        if request.session.testsfailed > failed or host.kind == "native":
+            del self._booted[kind]
+            stack.close()
+
+    def _keep_logs(self, host, module):
+        """The next module may give its guests the same names."""
+        kept = host.logs / module
+        kept.mkdir(exist_ok=True)
+        for log in [path for path in host.logs.glob("*.log") if not path.name.startswith("host.")]:
+            log.rename(kept / log.name)
+
+    def end(self):
+        for _, stack in self._booted.values():
+            stack.close()
+
+
+@pytest.fixture(scope="session")
+def shared_hosts():
+    hosts = SharedHosts()
+    yield hosts
+    hosts.end()
+
+
+@pytest.fixture(scope="module")
+def shared_host(request, shared_hosts):
+    """A function that gives the module a host which others use before and after: it leaves nothing in it."""
+    with ExitStack() as stack:
+        yield lambda **kind: stack.enter_context(shared_hosts.lent(request, **kind))
+
+
 @pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])
-def host_of_each_architecture(request):
-    """For a module that runs on both, one after the other; its logs lie under the module's name."""
+def host_of_each_architecture(request, shared_host):
+    """For a module that runs on both, one after the other."""
     if os.environ.get("LAB_HOST") == "native" and request.param != platform.machine():
         pytest.skip("a native host has its own architecture only")
-    name = request.module.__name__.replace("_", "-")
-    with machine.host(arch=request.param, logs=Path(f"out/{name}-{request.param}/logs")) as booted:
-        yield booted
+    return shared_host(arch=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +133,19 @@ def guest(host):
         yield booted
 
 
+def errors(raised):
+    """Each of a group: several fixtures may find at their end that the machine died."""
+    if not isinstance(raised, BaseExceptionGroup):
+        return [raised]
+    return [error for one in raised.exceptions for error in errors(one)]
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield
     if outcome.get_result().failed:
         emulated = os.environ.get("LAB_HOST") != "native" and item.get_closest_marker("lab")
-        died = emulated and call.excinfo.errisinstance(ChannelClosed)
+        died = emulated and all(isinstance(e, ChannelClosed) for e in errors(call.excinfo.value))
         # What a fixture finds afterwards, as a complaint of the guest's kernel, is no measurement.
         measured = call.when == "call" and item.get_closest_marker("measures")
         _failures["repeat" if died or measured else "final"] += 1

@@ -2,11 +2,10 @@
 """T1: the decisions of the daemon on a real KVM guest, as the kernel shows them: the vCPU thread's policy."""
 
 import time
-from pathlib import Path
 
 import pytest
 
-from paracord_lab import daemon, loads, machine
+from paracord_lab import daemon, loads
 from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
@@ -16,10 +15,10 @@ BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(cpus=2, logs=Path("out/test-boost/logs")) as booted:
-        loads.switch_autogroups(booted, "0")
-        yield booted
+def host(shared_host):
+    booted = shared_host()
+    loads.switch_autogroups(booted, "0")
+    return booted
 
 
 def shares(host, tid, samples=40):

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -137,9 +136,8 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 @pytest.fixture(scope="module")
-def host(case: Case) -> Iterator[machine.Host]:
-    with machine.host(board=case.board, logs=Path(f"out/test-cpufreq-{case.board}/logs")) as booted:
-        yield booted
+def host(case: Case, shared_host: Callable[..., machine.Host]) -> machine.Host:
+    return shared_host(board=case.board)
 
 
 @pytest.fixture(scope="module")

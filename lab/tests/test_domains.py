@@ -4,11 +4,10 @@
 import json
 import time
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
-from paracord_lab import kills, machine
+from paracord_lab import kills
 from paracord_lab.boards import X86PStates
 from paracord_lab.daemon import Daemon
 from paracord_lab.guest import HEAL_MAX_S
@@ -26,9 +25,8 @@ FOUND_S = 30
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(board=X86PStates.name, logs=Path("out/test-domains/logs")) as booted:
-        yield booted
+def host(shared_host):
+    return shared_host(board=X86PStates.name)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import json
 import re
 import time
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from paracord_lab import (
     fairness,
     ftrace,
     loads,
-    machine,
     scenario,
     sched_ext,
     simulator,
@@ -39,14 +37,16 @@ NORMAL, BOOSTED = "SCHED_OTHER 0", "SCHED_RR 8"
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(cpus=2, logs=Path("out/test-ext/logs")) as booted:
-        loads.switch_autogroups(booted, "0")
-        yield booted
+def host(shared_host):
+    booted = shared_host()
+    loads.switch_autogroups(booted, "0")
+    return booted
 
 
 @pytest.mark.needs("bpftool")
-@pytest.mark.parametrize("kick", [True, False], ids=["kick", "without-kick"])
+@pytest.mark.parametrize(
+    "kick", [pytest.param(True, id="kick"), pytest.param(False, id="without-kick", marks=pytest.mark.long)]
+)
 def test_no_program_comes_near_the_verifiers_limit(host, kick):
     """A million instructions; half a million take longer to follow than users of a busy host wait."""
     with nullcontext() if kick else kick_described_wrongly(host), scheduling(host):

@@ -13,7 +13,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,9 +55,8 @@ def abi(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[machine.Host]:
-    with machine.host(cpus=2, logs=Path("out/test-guest-module/logs")) as booted:
-        yield booted
+def host(shared_host: Callable[..., machine.Host]) -> machine.Host:
+    return shared_host()
 
 
 @pytest.fixture(scope="module")

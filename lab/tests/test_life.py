@@ -43,10 +43,11 @@ def await_boosts_of_a_realtime_task(host, guest, daemon):
     assert boosts_for(daemon.status(), "rt") > before
 
 
-def test_a_vm_that_migrates_there_and_back_keeps_its_hints(host, guest):
+@pytest.mark.parametrize("way", [["there"], pytest.param(["there", "here"], marks=pytest.mark.long)])
+def test_a_vm_that_migrates_keeps_its_hints(host, guest, way):
     with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 1", "hog"):
         daemon.await_region_in_memory("here")
-        for name in ("there", "here"):
+        for name in way:
             assert guest.migrate(name, daemon).heal_s < HEAL_MAX_S
             await_equal(lambda: len(daemon.status()["vms"]), 1, 30)
             await_boosts_of_a_realtime_task(host, guest, daemon)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine, rust
+from paracord_lab import rust
 
 # Some of them have limits in time, so other work on this machine can disturb them.
 pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
@@ -42,9 +42,8 @@ def suites():
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(cpus=2, logs=Path("out/test-privileged/logs")) as booted:
-        yield booted
+def host(shared_host):
+    return shared_host()
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,9 @@
 
 import statistics
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
 from paracord_lab.boards import X86PStates
 from paracord_lab.daemon import Daemon
 from paracord_lab.host_share import running
@@ -21,9 +19,8 @@ HEAVY = f"taskset -c {CPU} pc_hog"
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(board=X86PStates.name, logs=Path("out/test-pstates/logs")) as booted:
-        yield booted
+def host(shared_host):
+    return shared_host(board=X86PStates.name)
 
 
 def mhz_under(host, load):

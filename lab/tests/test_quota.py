@@ -2,11 +2,10 @@
 """T1: a VM with a CPU quota keeps to it: boosts by actuator rt come out of what the quota leaves."""
 
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from paracord_lab import loads, machine
+from paracord_lab import loads
 from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.fairness import CGROUPS
 from paracord_lab.host_share import running
@@ -25,10 +24,10 @@ UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cp
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(cpus=2, logs=Path("out/test-quota/logs")) as booted:
-        loads.switch_autogroups(booted, "0")
-        yield booted
+def host(shared_host):
+    booted = shared_host()
+    loads.switch_autogroups(booted, "0")
+    return booted
 
 
 @contextmanager

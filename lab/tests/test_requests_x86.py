@@ -3,11 +3,9 @@
 
 import json
 import statistics
-from pathlib import Path
 
 import pytest
 
-from paracord_lab import machine
 from paracord_lab.boards import X86PStates
 from paracord_lab.daemon import BINARY, EMULATED_HOST, Daemon
 from paracord_lab.host_share import running
@@ -22,9 +20,8 @@ LIGHT = "cyclictest -q -m --policy=other -i 20000"
 
 
 @pytest.fixture(scope="module")
-def host():
-    with machine.host(board=X86PStates.name, logs=Path("out/test-requests-x86/logs")) as booted:
-        yield booted
+def host(shared_host):
+    return shared_host(board=X86PStates.name)
 
 
 def test_a_guests_request_is_the_frequency_and_it_is_told(host):
