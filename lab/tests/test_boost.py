@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from paracord_lab import daemon, loads
+from paracord_lab import cyclictest, daemon, loads
 from paracord_lab.daemon import BINARY, Daemon
 from paracord_lab.host_share import running
 from paracord_lab.waiting import await_equal
@@ -63,13 +63,17 @@ def test_sleeping_vcpu_is_boosted_spinning_one_is_not_and_the_end_restores(host,
     assert loads.policies(host, [tid]) == {tid: NORMAL}
 
 
+def await_boosted(host, tid):
+    """A vCPU that sleeps is boosted."""
+    await_equal(lambda: loads.policies(host, [tid]), {tid: BOOSTED})
+
+
 def test_stop_returns_when_every_thread_is_restored(host, guest):
     tid = guest.vcpu_tids[0]
     with Daemon(host).start([tid]):
-        guest.run("sleep 1")
-        asleep = host.run(f"chrt -p {tid}; {BINARY} stop; chrt -p {tid}").out
-    first, *_, last = (line for line in asleep.splitlines() if "policy" in line)
-    assert "SCHED_RR" in first and "SCHED_OTHER" in last, asleep
+        await_boosted(host, tid)
+        stopped = host.run(f"{BINARY} stop; chrt -p {tid}").out
+    assert "SCHED_OTHER" in stopped, stopped
 
 
 def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest):
@@ -86,7 +90,7 @@ def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest)
 
 def test_the_latency_of_a_wakeup_begins_with_its_kick(host, guest):
     with Daemon(host).start(guest.vcpu_tids) as running_daemon:
-        guest.run("cyclictest -q -m -i 10000 -l 400 --policy=rr -p 50", timeout=60)
+        guest.run(cyclictest.command("boosted", 10_000, 4), timeout=60)
         (vcpu,) = daemon.vcpus(running_daemon.status())
     buckets = vcpu["wakeup_latency_boosted"]["buckets"]
     # Bucket n: [2^n, 2^(n+1)) ns. No kernel wakes a task in a quarter of a microsecond.
@@ -118,8 +122,7 @@ def test_killed_vm_leaves_no_trace(host):
         running_daemon.start()
         with host.guest("victim", vcpus=1) as victim:
             running_daemon.await_vcpus(victim.vcpu_tids)
-            victim.run("sleep 1")
-            assert loads.policies(host, victim.vcpu_tids)[victim.vcpu_tids[0]] == BOOSTED
+            await_boosted(host, *victim.vcpu_tids)
             victim.kill()
         deadline = time.monotonic() + 5
         while daemon.tids(running_daemon.status()) and time.monotonic() < deadline:

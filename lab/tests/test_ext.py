@@ -228,7 +228,7 @@ def test_boosts_without_touching_the_thread(host, guest):
     (tid,) = guest.vcpu_tids
     with scheduling(host, [tid]) as running_daemon, loads.busy(host):
         with ftrace.recording(host) as trace:
-            guest.run("cyclictest -q -m -i 10000 -l 300 --policy=rr -p 50", timeout=60)
+            guest.run(cyclictest.command("traced", 10_000, 3), timeout=60)
         status = running_daemon.status()
         assert loads.policies(host, [tid]) == {tid: NORMAL}
     assert status["actuator"]["kind"] == "ext"
