@@ -37,7 +37,7 @@ help:
 	@echo 'make test-core  the scheduler beside core scheduling, on a kernel that has it (compiles it: a quarter of an hour)'
 	@echo 'make test-rt  actuator rt on Debian'"'"'s PREEMPT_RT kernel, which refuses ext (eight minutes)'
 	@echo 'make test-arm64 frequencies, placement, the small VMM and the simulator on arm64 hosts (ten minutes more the first time)'
-	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to four minutes)'
+	@echo 'make test-setup         set-up as new users run it, on a fresh Debian 12 (two to ten minutes)'
 	@echo 'make test-new-machine  the two commands above as a new user would run them, on fresh Debian 12 and 13 (two hours)'
 	@echo 'make lint    all linters, as errors'
 	@echo 'make install binary, manual pages, completions, systemd unit, example configuration of `make build` (DESTDIR, PREFIX); make uninstall'

@@ -66,7 +66,12 @@ def libvirt(host: machine.Host) -> Iterator[None]:
     job.wait(TIMEOUT_S)
 
 
-@pytest.fixture(params=[True, False], ids=["own-users", "shared-user"])
+@pytest.fixture(
+    params=[
+        pytest.param(True, id="own-users"),
+        pytest.param(False, id="shared-user", marks=pytest.mark.long),
+    ]
+)
 def own_users(request: pytest.FixtureRequest, host: machine.Host) -> Iterator[bool]:
     """Whether each VM has a user of its own. The regions belong to the VMs' users."""
     for name in NAMES:

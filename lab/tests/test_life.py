@@ -54,6 +54,7 @@ def test_a_vm_that_migrates_keeps_its_hints(host, guest, way):
         assert only_vm(daemon)["region"]["host_lines"]["left_alone"] == 0
 
 
+@pytest.mark.long
 def test_a_vm_that_is_stopped_and_goes_on_keeps_its_hints(host, guest):
     with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 1", "hog"):
         daemon.await_region_in_memory("here")

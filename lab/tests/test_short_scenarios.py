@@ -49,6 +49,7 @@ def test_every_verdict_passes(name, rounds):
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.long
 @pytest.mark.needs("sched_ext")
 def test_quotas_idle_groups_and_forks_are_as_the_kernel_promises():
     verdicts = run("contract", rounds=1)
