@@ -7,7 +7,7 @@
  * During a directed yield, the kernel holds the locks of both run queues, so no task can be moved. Therefore the yield only marks
  * the target. The CPU of the target fetches the target when it looks for the next task to run (fetch_called()). A directed yield
  * changes only the order of tasks, because the target is charged for its running time. A task can be a target only while it has
- * had at most one slice more than its share of the CPU. It can be a target at most once in a quarter of a slice. The target
+ * had at most two slices more than its share of the CPU. It can be a target at most once in a quarter of a slice. The target
  * preempts no boosted vCPU except the caller. A task that runs only when no other task wants to (SCHED_IDLE, cpu.idle) cannot be
  * a target.
  *

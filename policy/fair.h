@@ -203,12 +203,13 @@ PC_INLINE u64 pc_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 
 /*
  * Whether the target of a directed yield may run next, whatever its position in its run queue. It may do so if it is less than
- * one slice ahead of the base. So tasks that yield to each other get at most one slice more than their share. The kernel's own
- * rule is stricter: the target must be owed time.
+ * two slices ahead of the base. So tasks that yield to each other get at most two slices more than their share. One slice is what
+ * a boost may leave (pc_fair_forgive()): a vCPU whose boost has just ended is often the one for which the others wait. The kernel's
+ * own rule is stricter: the target must be owed time.
  */
 PC_INLINE int pc_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
 {
-	return pc_fair_before(vtime, base + pc_fair_virtual(slice_ns, inverse));
+	return pc_fair_before(vtime, base + pc_fair_virtual(2 * slice_ns, inverse));
 }
 
 /* Virtual time of a task that moves to another run queue: the distance from the base stays the same. */
