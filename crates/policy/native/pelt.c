@@ -11,6 +11,7 @@ u32 paracord_fair_slice_ns(u32 cpus);
 u64 paracord_fair_place(u64 vtime, u64 base, u32 slice_ns);
 u64 paracord_fair_forgive(u64 vtime, u64 base, u32 inverse, u32 slice_ns);
 u64 paracord_fair_rescale(u64 vtime, u64 base, u32 before, u32 after);
+int paracord_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns);
 int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns);
 int paracord_fair_batches(u64 ran_ns, u32 inverse, u32 wakers_inverse);
 u64 paracord_group_factor(u64 parents_factor, s64 active, u32 weight);
@@ -139,6 +140,11 @@ u32 paracord_fair_slice_ns(u32 cpus)
 u64 paracord_fair_place(u64 vtime, u64 base, u32 slice_ns)
 {
 	return pc_fair_place(vtime, base, slice_ns);
+}
+
+int paracord_fair_may_be_called(u64 vtime, u64 base, u32 inverse, u32 slice_ns)
+{
+	return pc_fair_may_be_called(vtime, base, inverse, slice_ns);
 }
 
 int paracord_fair_preempts(u64 vtime, u32 inverse, u64 running_vtime, u32 slice_ns)

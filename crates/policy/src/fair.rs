@@ -9,6 +9,12 @@ unsafe extern "C" {
     fn paracord_group_factor(parents_factor: u64, active: i64, weight: u32) -> u64;
     fn paracord_fair_in_group(inverse: u32, factor: u64) -> u32;
     fn paracord_fair_forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64;
+    fn paracord_fair_may_be_called(
+        vtime: u64,
+        base: u64,
+        inverse: u32,
+        slice_ns: u32,
+    ) -> core::ffi::c_int;
     fn paracord_fair_rescale(vtime: u64, base: u64, before: u32, after: u32) -> u64;
     fn paracord_fair_preempts(
         vtime: u64,
@@ -52,6 +58,13 @@ pub fn slice_ns(cpus: u32) -> u32 {
 pub fn forgive(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> u64 {
     // SAFETY: the call takes and returns plain integers only.
     unsafe { paracord_fair_forgive(vtime, base, inverse, slice_ns) }
+}
+
+/// Whether the target of a directed yield may run next (`pc_fair_may_be_called`).
+#[must_use]
+pub fn may_be_called(vtime: u64, base: u64, inverse: u32, slice_ns: u32) -> bool {
+    // SAFETY: the call takes and returns plain integers only.
+    unsafe { paracord_fair_may_be_called(vtime, base, inverse, slice_ns) != 0 }
 }
 
 /// A task's virtual time after a change of its weight (`pc_fair_rescale`).

@@ -3,8 +3,8 @@
 
 use paracord_policy::balance::weight;
 use paracord_policy::fair::{
-    batches, forgive, group_factor, in_group, inverse, place, preempts, rescale, slice_ns,
-    virtual_ns,
+    batches, forgive, group_factor, in_group, inverse, may_be_called, place, preempts, rescale,
+    slice_ns, virtual_ns,
 };
 use proptest::prelude::*;
 
@@ -130,6 +130,23 @@ fn a_boost_leaves_a_debt_of_a_slice_at_most() {
         let after = base.wrapping_add(virtual_ns(1000 * MS, own));
         assert_eq!(forgive(after, base, own, slice), latest, "nice {nice}");
         assert_eq!(forgive(base, base, own, slice), base);
+    }
+}
+
+/// Guards directed yields to a vCPU whose boost has just ended: vCPUs that wait for it must be able
+/// to yield to it. But what such yields add to its share is limited to a slice.
+#[test]
+fn a_vcpu_can_be_called_right_after_its_boost_and_for_a_slice_more() {
+    let slice = slice_ns(2);
+    let base = u64::MAX - MS;
+    for nice in [-20, 0, 19] {
+        let own = inverse(nice);
+        let after = base.wrapping_add(virtual_ns(1000 * MS, own));
+        let forgiven = forgive(after, base, own, slice);
+        let later = |ran_ns| forgiven.wrapping_add(virtual_ns(ran_ns, own));
+        assert!(may_be_called(forgiven, base, own, slice), "nice {nice}");
+        assert!(may_be_called(later(u64::from(slice) / 2), base, own, slice), "nice {nice}");
+        assert!(!may_be_called(later(u64::from(slice) + MS), base, own, slice), "nice {nice}");
     }
 }
 
