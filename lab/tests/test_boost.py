@@ -72,8 +72,9 @@ def test_stop_returns_when_every_thread_is_restored(host, guest):
     tid = guest.vcpu_tids[0]
     with Daemon(host).start([tid]):
         await_boosted(host, tid)
-        stopped = host.run(f"{BINARY} stop; chrt -p {tid}").out
-    assert "SCHED_OTHER" in stopped, stopped
+        asleep = host.run(f"chrt -p {tid}; {BINARY} stop; chrt -p {tid}").out
+    first, *_, last = (line for line in asleep.splitlines() if "policy" in line)
+    assert "SCHED_RR" in first and "SCHED_OTHER" in last, asleep
 
 
 def test_realtime_task_beside_a_spinning_one_is_boosted_by_its_hint(host, guest):

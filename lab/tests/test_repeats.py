@@ -18,11 +18,23 @@ from paracord_lab.errors import ChannelClosed
 def complaint():
     yield
     raise AssertionError("the guest's kernel complains")
+
+@pytest.fixture
+def gone():
+    yield
+    raise ChannelClosed("gone")
+
+@pytest.fixture
+def also_gone():
+    yield
+    raise ChannelClosed("gone")
 """
 PASSES = "def test_passes(): pass"
 MEASURES = "@pytest.mark.lab\n@pytest.mark.measures\ndef test_measures(): assert 3 < 2"
 COMPLAINS = "@pytest.mark.lab\n@pytest.mark.measures\ndef test_complains(complaint): pass"
 DIES = "@pytest.mark.lab\ndef test_dies(): raise ChannelClosed('gone')"
+DIES_UNDER_TWO_FIXTURES = "@pytest.mark.lab\ndef test_dies_twice(gone, also_gone): pass"
+DIES_AND_COMPLAINS = "@pytest.mark.lab\ndef test_dies_and_complains(gone, complaint): pass"
 FAILS = "@pytest.mark.lab\ndef test_fails(): assert False"
 
 TRY_AGAIN, FINAL = 75, 1
@@ -49,6 +61,8 @@ def ends_with(directory: Path, tests: tuple[str, ...], host: str) -> int:
         ((PASSES, MEASURES), "", TRY_AGAIN),
         ((DIES,), "", TRY_AGAIN),
         ((MEASURES, DIES), "", TRY_AGAIN),
+        ((DIES_UNDER_TWO_FIXTURES,), "", TRY_AGAIN),
+        ((DIES_AND_COMPLAINS,), "", FINAL),
         ((FAILS,), "", FINAL),
         ((MEASURES, FAILS), "", FINAL),
         ((COMPLAINS,), "", FINAL),
