@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from paracord_lab import machine, region_file, tree
+from paracord_lab.host_share import running
 
 pytestmark = pytest.mark.lab
 
@@ -190,14 +191,12 @@ def test_publishes_the_running_task(host: machine.Host, guest: machine.Guest, ab
 
     assert usual_class(host, abi, 0) == abi["PARACORD_TASK_IDLE"]
     for priority, expected in ((0, "PARACORD_TASK_NORMAL"), (50, "PARACORD_TASK_RT")):
-        hog = guest.spawn(f"exec pc_hog --cpu 1 --seconds 20 --priority {priority}", "hog")
-        time.sleep(0.5)
-        assert usual_class(host, abi, 1) == abi[expected]
-        prio = peek(host, slot(abi, 1) + abi["paracord_slot.guest.context.task_prio"], 1)
-        assert prio == (99 - 50 if priority else 120)
-        assert usual_class(host, abi, 0) == abi["PARACORD_TASK_IDLE"]
-        hog.kill("KILL")
-        hog.wait(10)
+        with running(guest, f"exec pc_hog --cpu 1 --priority {priority}", "hog"):
+            time.sleep(0.5)
+            assert usual_class(host, abi, 1) == abi[expected]
+            prio = peek(host, slot(abi, 1) + abi["paracord_slot.guest.context.task_prio"], 1)
+            assert prio == (99 - 50 if priority else 120)
+            assert usual_class(host, abi, 0) == abi["PARACORD_TASK_IDLE"]
 
 
 def test_setscheduler_on_the_running_task(
@@ -205,13 +204,10 @@ def test_setscheduler_on_the_running_task(
 ) -> None:
     """It has no tracepoint and needs no context switch: the CPU looks again by itself, and soon."""
     guest.load_module(hooks="none")
-    hog = guest.spawn(
-        "exec pc_hog --cpu 1 --seconds 60 --priority 50 --priority_after_ms 500 --toggle_ms 500", "hog"
-    )
-    time.sleep(1)
-    seen = class_samples(host, abi, 1, seconds=10)
-    hog.kill("KILL")
-    hog.wait(10)
+    toggling = "exec pc_hog --cpu 1 --priority 50 --priority_after_ms 500 --toggle_ms 500"
+    with running(guest, toggling, "hog"):
+        time.sleep(1)
+        seen = class_samples(host, abi, 1, seconds=10)
     changes = sum(before != after for before, after in itertools.pairwise(seen))
     assert changes >= 12, seen
 
@@ -220,19 +216,17 @@ def test_preempt_count_lies_where_it_says(
     host: machine.Host, guest: machine.Guest, abi: dict[str, int]
 ) -> None:
     guest.load_module()
-    hog = guest.spawn("exec pc_hog --cpu 1 --seconds 20", "hog")
-    time.sleep(0.5)
     counts = []
-    for number in (0, 1):
-        gpa = peek(host, slot(abi, number) + abi["paracord_slot.guest.preempt_count_gpa"], 8)
-        words = collections.Counter()
-        for _ in range(5):
-            out = host.run(f"echo 'xp /1wx {gpa:#x}' | socat -t 1 - UNIX-CONNECT:{MONITOR}").out
-            value = next(line.split(":")[1] for line in out.splitlines() if line.startswith(f"{gpa:016x}"))
-            words[int(value, 16)] += 1
-        counts.append(words.most_common(1)[0][0])
-    hog.kill("KILL")
-    hog.wait(10)
+    with running(guest, "exec pc_hog --cpu 1", "hog"):
+        time.sleep(0.5)
+        for number in (0, 1):
+            gpa = peek(host, slot(abi, number) + abi["paracord_slot.guest.preempt_count_gpa"], 8)
+            words = collections.Counter()
+            for _ in range(5):
+                out = host.run(f"echo 'xp /1wx {gpa:#x}' | socat -t 1 - UNIX-CONNECT:{MONITOR}").out
+                found = (line for line in out.splitlines() if line.startswith(f"{gpa:016x}"))
+                words[int(next(found).split(":")[1], 16)] += 1
+            counts.append(words.most_common(1)[0][0])
     # The idle task has preemption off, user mode has not. On x86 "no reschedule wanted" is bit 31, since 7.3
     # bit 63 (arch/x86/include/asm/preempt.h).
     assert counts in ([0x80000001, 0x80000000], [1, 0])
@@ -348,12 +342,9 @@ def test_kick(host: machine.Host, guest: machine.Guest, abi: dict[str, int], kic
     trace = "/sys/kernel/tracing/instances/kick"
     host.run(f"mkdir -p {trace}; echo 'nr=={KICK_HYPERCALL:#x}' > {trace}/events/kvm/kvm_hypercall/filter")
     host.run(f"echo > {trace}/trace; echo 1 > {trace}/events/kvm/kvm_hypercall/enable")
-    hog = guest.spawn("exec pc_hog --cpu 0 --seconds 30", "hog")
-    out = guest.run(
-        "pc_audio --cpu 0 --period_us 5000 --work_permille 50 --seconds 3 --loops_per_ms 20000"
-    ).out
-    hog.kill("KILL")
-    hog.wait(10)
+    audio = "pc_audio --cpu 0 --period_us 5000 --work_permille 50 --seconds 3 --loops_per_ms 20000"
+    with running(guest, "exec pc_hog --cpu 0", "hog"):
+        out = guest.run(audio).out
     host.run(f"echo 0 > {trace}/events/kvm/kvm_hypercall/enable")
     exits = int(host.run(f"grep -c kvm_hypercall: {trace}/trace", check=False).out)
     kicks = int(state(guest, "kicks"))
