@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from paracord_lab import cache, machine, native, needs, privilege
+from paracord_lab import cache, loads, machine, native, needs, privilege
 from paracord_lab.daemon import COUNTERS_UNLIMITED, Daemon
 from paracord_lab.errors import ChannelClosed
 
@@ -69,6 +69,10 @@ class SharedHosts:
         logs = self.directory / f"{self._count}-{board or arch}/logs"
         with ExitStack() as stack:
             host = stack.enter_context(machine.host(arch=arch, board=board, logs=logs))
+            # With a group per session, one vCPU would weigh as much as the host's whole load.
+            before = loads.switch_autogroups(host, "0")
+            if before and host.kind == "native":
+                stack.callback(loads.switch_autogroups, host, before)
             return host, stack.pop_all()
 
     @contextmanager
@@ -108,6 +112,12 @@ def shared_host(request, shared_hosts):
     """A function that gives the module a host which others use before and after: it leaves nothing in it."""
     with ExitStack() as stack:
         yield lambda **kind: stack.enter_context(shared_hosts.lent(request, **kind))
+
+
+@pytest.fixture(scope="module")
+def host(shared_host):
+    """Modules that want another one have a fixture of the same name."""
+    return shared_host()
 
 
 @pytest.fixture(scope="module", params=[pytest.param("aarch64", marks=pytest.mark.arm64), "x86_64"])

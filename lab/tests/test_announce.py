@@ -21,7 +21,6 @@ ANNOUNCE_MS = 1000
 
 @pytest.fixture(scope="module")
 def host(host_of_each_architecture):
-    loads.switch_autogroups(host_of_each_architecture, "0")
     return host_of_each_architecture
 
 

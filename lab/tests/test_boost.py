@@ -14,13 +14,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 BOOSTED, NORMAL = "SCHED_RR 8", "SCHED_OTHER 0"
 
 
-@pytest.fixture(scope="module")
-def host(shared_host):
-    booted = shared_host()
-    loads.switch_autogroups(booted, "0")
-    return booted
-
-
 def shares(host, tid, samples=40):
     """Policy -> share of samples."""
     script = f"for i in $(seq {samples}); do chrt -p {tid}; sleep 0.05; done"

@@ -36,13 +36,6 @@ NORMAL_PRIO = 120
 NORMAL, BOOSTED = "SCHED_OTHER 0", "SCHED_RR 8"
 
 
-@pytest.fixture(scope="module")
-def host(shared_host):
-    booted = shared_host()
-    loads.switch_autogroups(booted, "0")
-    return booted
-
-
 @pytest.mark.needs("bpftool")
 @pytest.mark.parametrize(
     "kick", [pytest.param(True, id="kick"), pytest.param(False, id="without-kick", marks=pytest.mark.long)]

@@ -13,7 +13,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,11 +53,6 @@ CONSTANTS = (
 @pytest.fixture(scope="session")
 def abi(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     return region_file.compile_abi(tmp_path_factory.mktemp("abi"), FIELDS, CONSTANTS)
-
-
-@pytest.fixture(scope="module")
-def host(shared_host: Callable[..., machine.Host]) -> machine.Host:
-    return shared_host()
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.measures, pytest.mark.needs("btf")]
 
 @pytest.fixture(scope="module")
 def host(host_of_each_architecture):
-    loads.switch_autogroups(host_of_each_architecture, "0")
     return host_of_each_architecture
 
 

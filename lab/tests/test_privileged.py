@@ -41,11 +41,6 @@ def suites():
     return executables()
 
 
-@pytest.fixture(scope="module")
-def host(shared_host):
-    return shared_host()
-
-
 @pytest.mark.parametrize(
     ("package", "target"),
     [pytest.param(*suite, marks=[pytest.mark.long] if suite[1] in LONG else []) for suite in SUITES],

@@ -23,13 +23,6 @@ IN_A_ROW = 12
 UNLIMITED = {"boost.vcpu_budget_pct": 100, "boost.vm_budget_pct": 100, "boost.cpu_kept_pct": 5}
 
 
-@pytest.fixture(scope="module")
-def host(shared_host):
-    booted = shared_host()
-    loads.switch_autogroups(booted, "0")
-    return booted
-
-
 @contextmanager
 def grouped(host, guest):
     """The guest's VMM in a group without a quota of its own."""
