@@ -10,6 +10,7 @@
  *  sensor_wake_up    fentry kvm_vcpu_wake_up     the same, on hosts where the hardware posts interrupts
  *  sensor_gone       tp_btf sched_process_exit   GONE, unless it is sent at the last switch (retire())
  *  sensor_exec       tp_btf sched_process_exec   EXEC
+ *  sensor_fork       tp_btf sched_process_fork   THREADS
  *  sensor_tick       syscall                     the daemon's housekeeping
  *  sensor_where      syscall                     where vCPUs run (whereabouts.h)
  *  sensor_adopt      syscall                     other threads of a VMM that work for its VM (adopt.h)
@@ -588,6 +589,32 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sensor_exec, struct task_struct *task)
 {
 	return leaves(task, PC_MSG_EXEC);
+}
+
+/*
+ * Tells the daemon that a VMM has a new thread. QEMU makes the workers that read its disks when it needs them, and these workers
+ * end when they have been idle for ten seconds. The kernel has added `child` to its process before this tracepoint. The daemon
+ * clears pc_vm.new_threads before it reads the list of threads, so it sees `child`, or gets another message.
+ */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sensor_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct pc_vcpu *v;
+	struct pc_vm *vm;
+	u32 index, of_vm;
+
+	if (!parent->bpf_storage || child->tgid != parent->tgid)
+		return 0;
+	v = find_vcpu(parent, &index);
+	if (!v || READ_ONCE(v->life) != PC_VCPU_READY)
+		return 0;
+	of_vm = v->setup.vm;
+	vm = bpf_map_lookup_elem(&vms, &of_vm);
+	if (!vm || vm->tgid != v->tgid || __sync_lock_test_and_set(&vm->new_threads, 1))
+		return 0;
+	if (send_message(PC_MSG_THREADS, index, v->tid, PC_LEVEL_NONE, NULL, bpf_ktime_get_ns()))
+		WRITE_ONCE(vm->new_threads, 0);
+	return 0;
 }
 
 SEC("syscall")

@@ -245,6 +245,8 @@ struct pc_vm {
 	struct pc_vm_threads threads[2];	/* index: pc_vcpu_setup.io (PC_VCPUS, PC_IO_THREADS) */
 	u32 tgid;			/* written by the daemon; 0: the record is free */
 	u32 home;			/* number of the VM's home node + 1; 0: not known yet */
+	u32 new_threads;		/* 1: the VMM has made threads since the daemon last looked; set by BPF, cleared by the daemon */
+	u32 reserved;
 };
 
 /* Bytes of struct paracord_header (abi/paracord_abi.h). */
@@ -552,6 +554,7 @@ struct pc_where {
 #define PC_MSG_EXEC	7	/* the thread has called execve(2) and is no longer a vCPU; pc_msg.tid: its new thread ID */
 #define PC_MSG_EXT_GONE	5	/* the scheduler was unloaded: pc_ext_exit has the reason */
 #define PC_MSG_ASKS	6	/* a guest's request has changed; not sent while paracord's scheduler is enabled */
+#define PC_MSG_THREADS	8	/* the VMM of this thread has made a thread; not sent again until the daemon has looked */
 
 struct pc_msg {
 	u32 kind;		/* PC_MSG_* */

@@ -35,6 +35,9 @@ const VMM: &str = "vms_come_change_and_go";
 /// region file that they map.
 const REGION: &str = "PARACORD_TEST_REGION";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Orders to a process that stands in for a VMM.
+const MAKE_THREAD: &[u8; 1] = b"t";
+const END_VCPU: &[u8; 1] = b"x";
 
 /// Creates a region for one vCPU.
 fn create_region(directory: &Path) -> PathBuf {
@@ -70,9 +73,14 @@ impl Vmm {
         self.process.id()
     }
 
+    /// Makes another thread than the vCPU's start a thread.
+    fn make_thread(&mut self) {
+        self.process.stdin.as_mut().unwrap().write_all(MAKE_THREAD).unwrap();
+    }
+
     /// Ends the vCPU. The process goes on.
     fn end_vcpu(&mut self) {
-        self.process.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        self.process.stdin.as_mut().unwrap().write_all(END_VCPU).unwrap();
     }
 }
 
@@ -87,14 +95,30 @@ fn run_vmm(region: &Path) -> ! {
     let file = File::options().read(true).write(true).open(region).unwrap();
     let words = usize::try_from(file.metadata().unwrap().len()).unwrap() / 8;
     let _region = SharedWords::map(file, words).unwrap();
-    let vcpu = std::thread::Builder::new().name("CPU 0/KVM".into()).spawn(|| {
+    let (make_thread, orders) = channel();
+    let vcpu = std::thread::Builder::new().name("CPU 0/KVM".into());
+    let vcpu = vcpu.spawn(move || {
         println!("\ntid {}", rustix::thread::gettid().as_raw_nonzero());
-        // The vCPU sleeps and wakes up, so that the policy has something to boost.
         let stdin = std::io::stdin();
         let nap = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-        while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&nap)).unwrap() == 0 {}
+        let mut order = [0];
+        while order != *END_VCPU {
+            // The vCPU sleeps and wakes up, so that the policy has something to boost.
+            if poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&nap)).unwrap() > 0 {
+                // Without a buffer, so that poll(2) knows of each byte.
+                rustix::io::read(&stdin, &mut order).unwrap();
+            }
+            if order == *MAKE_THREAD {
+                order = [0];
+                make_thread.send(()).unwrap();
+            }
+        }
     });
-    vcpu.unwrap().join().unwrap();
+    vcpu.unwrap();
+    // A new thread has the name of the thread that makes it, and must not be called like a vCPU.
+    for () in orders {
+        std::thread::spawn(std::thread::park);
+    }
     loop {
         std::thread::park();
     }
@@ -202,6 +226,14 @@ fn follow_vms(handle: &DaemonHandle, region: &Path, first: Vmm, second: &mut Vmm
     until(handle, "a VM without vCPUs is gone", |now, _| now.vms.is_empty());
 }
 
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "not so in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn pass(vms: &mut Vms, settings: &Settings) -> Vec<Change> {
     let mut pass = Scan::default();
     std::iter::from_fn(|| vms.scan(&mut pass, settings)).collect()
@@ -253,12 +285,20 @@ fn a_thread_is_ready_when_it_is_set_up_and_its_record_free_when_it_is_released()
     }
     assert!(pass(&mut vms, &settings).is_empty());
 
-    vmm.end_vcpu();
-    let start = Instant::now();
-    while record.life() != Life::Gone {
-        assert!(start.elapsed() < PATIENCE, "{:?}", record.life());
-        std::thread::sleep(Duration::from_millis(5));
+    assert!(!vms.have_new_threads() && vms.poll_new_threads().is_empty());
+    if sensor.adopts_threads() {
+        vmm.make_thread();
+        wait_until("the VMM has made a thread", || vms.have_new_threads());
+        let mut told = vms.poll_new_threads();
+        let Some(Change::IoThreadAdded(thread)) = told.pop() else { panic!("{told:?}") };
+        assert!(told.is_empty() && !vms.have_new_threads(), "{told:?}");
+        let thread = vms.set_up(thread, pc_vcpu_setup { io: 1, ..setup });
+        vms.make_ready(thread);
+        assert!(vms.poll_io().is_empty());
     }
+
+    vmm.end_vcpu();
+    wait_until("the vCPU is gone", || record.life() == Life::Gone);
     let told = pass(&mut vms, &settings);
     let gone =
         matches!(told[..], [Change::ThreadRemoved(_), Change::VmRemoved(pid)] if pid == vmm.pid());

@@ -117,6 +117,7 @@ pub const PC_MSG_GONE: u32 = 4;
 pub const PC_MSG_EXEC: u32 = 7;
 pub const PC_MSG_EXT_GONE: u32 = 5;
 pub const PC_MSG_ASKS: u32 = 6;
+pub const PC_MSG_THREADS: u32 = 8;
 pub const PC_PMU_COUNTERS: u32 = 16;
 pub const PC_PMU_EVENTS: u32 = 32;
 pub const PC_PMU_SLICE_NS: u32 = 10000000;
@@ -1367,16 +1368,24 @@ pub struct pc_vm {
     pub threads: [pc_vm_threads; 2usize],
     pub tgid: u32_,
     pub home: u32_,
+    pub new_threads: u32_,
+    pub reserved: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of pc_vm"][::core::mem::size_of::<pc_vm>() - 344usize];
+    ["Size of pc_vm"][::core::mem::size_of::<pc_vm>() - 352usize];
     ["Alignment of pc_vm"][::core::mem::align_of::<pc_vm>() - 8usize];
     [
         "Offset of field: pc_vm::threads",
     ][::core::mem::offset_of!(pc_vm, threads) - 0usize];
     ["Offset of field: pc_vm::tgid"][::core::mem::offset_of!(pc_vm, tgid) - 336usize];
     ["Offset of field: pc_vm::home"][::core::mem::offset_of!(pc_vm, home) - 340usize];
+    [
+        "Offset of field: pc_vm::new_threads",
+    ][::core::mem::offset_of!(pc_vm, new_threads) - 344usize];
+    [
+        "Offset of field: pc_vm::reserved",
+    ][::core::mem::offset_of!(pc_vm, reserved) - 348usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]

@@ -337,7 +337,23 @@ impl Vm<'_> {
         set_field!(self.record, threads[PC_VCPUS as usize].budget, pc_bucket::default());
         set_field!(self.record, threads[PC_IO_THREADS as usize].budget, pc_bucket::default());
         set_field!(self.record, home, 0);
+        set_field!(self.record, new_threads, 0);
         set_field!(self.record, tgid, tgid);
+    }
+
+    /// Whether the VMM has made threads since the last call of
+    /// [`forget_new_threads`](Vm::forget_new_threads).
+    #[must_use]
+    pub fn has_new_threads(&self) -> bool {
+        field!(self.record, new_threads) != 0
+    }
+
+    /// Call this function before you look for the threads. The sensor sends `PC_MSG_THREADS` for
+    /// the next thread that the VMM makes.
+    pub fn forget_new_threads(&self) {
+        set_field!(self.record, new_threads, 0);
+        // The caller reads the list of threads after this store.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 
     /// Replaces the configurations of the vCPUs and of the VMM's other threads. The caller must

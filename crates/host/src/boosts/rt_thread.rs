@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use paracord_policy::{
     PC_EV_CONFIG, PC_EV_TICK, PC_LEVEL_IRQ, PC_MSG_ASKS, PC_MSG_BOOST, PC_MSG_EXEC,
-    PC_MSG_EXT_GONE, PC_MSG_GONE, PC_MSG_NEW, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
+    PC_MSG_EXT_GONE, PC_MSG_GONE, PC_MSG_NEW, PC_MSG_THREADS, PC_MSG_UNBOOST, PC_TICK_MAX, pc_msg,
 };
 use paracord_sensor::Sensor;
 use paracord_sys::sched;
@@ -88,8 +88,8 @@ impl RtShared {
         wake(&self.wake_rt);
     }
 
-    /// A file descriptor that becomes readable when vCPUs have come or gone, or when paracord's
-    /// scheduler has been unloaded.
+    /// A file descriptor that becomes readable when vCPUs have come or gone, when a VMM has made a
+    /// thread, or when paracord's scheduler has been unloaded.
     pub fn daemon_fd(&self) -> BorrowedFd<'_> {
         self.wake_daemon.as_fd()
     }
@@ -244,7 +244,7 @@ impl Loop<'_> {
         let ring = self.sensor.messages(|message| match message.kind {
             PC_MSG_EXT_GONE => scheduler_gone.set(true),
             kind => {
-                if [PC_MSG_NEW, PC_MSG_GONE, PC_MSG_EXEC].contains(&kind) {
+                if [PC_MSG_NEW, PC_MSG_GONE, PC_MSG_EXEC, PC_MSG_THREADS].contains(&kind) {
                     lives_changed.set(true);
                 }
                 self.take(&mut actuator.borrow_mut(), &message);

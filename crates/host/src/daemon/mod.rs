@@ -31,7 +31,7 @@ use crate::scheduler::{Choice, Step};
 use crate::settings::Settings;
 use error::system;
 use running::{Running, end_imports, watching};
-use timers::{REGION_POLL, SCAN_POLL, Timers, quota_poll};
+use timers::{NEW_THREADS_POLL, REGION_POLL, SCAN_POLL, Timers, quota_poll};
 use wait::Wait;
 
 pub use error::DaemonError;
@@ -199,6 +199,10 @@ impl Daemon {
                 again = running.scan(&self.settings);
                 running.clamps.follow_vms(&running.sensor, &running.vms, &running.proc_root);
                 running.follow_places(&self.settings);
+            }
+            let are_new = running.vms.have_new_threads();
+            if are_new && timers.new_threads.is_due(NEW_THREADS_POLL, now) {
+                running.poll_new_threads(&self.settings);
             }
             if timers.quotas.is_due(quota_poll(running), now) {
                 running.poll_io(&self.settings);

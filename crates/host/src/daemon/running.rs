@@ -187,6 +187,12 @@ impl Running {
         self.followers.follow_all(changes, &self.vms, settings);
     }
 
+    /// Looks for such threads in VMMs that have just made threads.
+    pub fn poll_new_threads(&mut self, settings: &Settings) {
+        let changes = self.vms.poll_new_threads();
+        self.followers.follow_all(changes, &self.vms, settings);
+    }
+
     /// Checks whether guest drivers have come or gone.
     pub fn poll_regions(&mut self, settings: &Settings) {
         let changes = self.vms.poll_regions(settings);

@@ -16,9 +16,14 @@ pub(super) const SCAN_POLL: Duration = Duration::from_secs(5);
 /// limit for at most this long.
 pub(super) const QUOTA_POLL: Duration = Duration::from_secs(1);
 
+/// Interval between two looks at VMMs that have just made threads. It limits how much time a VMM
+/// can cost that makes threads all the time.
+pub(super) const NEW_THREADS_POLL: Duration = Duration::from_millis(50);
+
 pub(super) struct Timers {
     pub regions: Timer,
     pub scan: Timer,
+    pub new_threads: Timer,
     pub perf: Timer,
     pub quotas: Timer,
     pub reserves: Timer,
@@ -31,6 +36,7 @@ impl Timers {
         Timers {
             regions: timer,
             scan: timer,
+            new_threads: timer,
             perf: timer,
             quotas: timer,
             reserves: timer,
@@ -46,9 +52,11 @@ impl Timers {
             self.quotas.rest(quota_poll(running), now),
         ];
         let regions = running.vms.have_regions().then(|| self.regions.rest(REGION_POLL, now));
+        let threads =
+            running.vms.have_new_threads().then(|| self.new_threads.rest(NEW_THREADS_POLL, now));
         let refill =
             running.followers.refill_interval().map(|interval| self.reserves.rest(interval, now));
-        polls.into_iter().chain(regions).chain(refill).min().unwrap_or(SCAN_POLL)
+        polls.into_iter().chain(regions).chain(threads).chain(refill).min().unwrap_or(SCAN_POLL)
     }
 
     /// Time until the manager must hear again that the main thread does not hang. `None` if the

@@ -12,26 +12,54 @@ use crate::vms::io_threads::{self, IoThread};
 impl Vms {
     /// Looks for VMM threads that are not vCPUs. Each call covers some of the VMs.
     pub fn poll_io(&mut self) -> Vec<Change> {
-        let mut changes = Vec::new();
-        if !self.adopts_threads {
-            return changes;
-        }
         let next =
             self.by_pid.range(self.io_looked + 1..).chain(self.by_pid.range(..=self.io_looked));
         let pids: Vec<u32> = next.map(|(&pid, _)| pid).take(io_threads::VMS_AT_ONCE).collect();
+        let (changes, last) = self.look_for_io(pids);
+        self.io_looked = last.unwrap_or(self.io_looked);
+        changes
+    }
+
+    /// Looks for VMM threads that are not vCPUs in VMs whose VMM has made threads since the last
+    /// look. Each call covers some of these VMs.
+    pub fn poll_new_threads(&mut self) -> Vec<Change> {
+        let pids: Vec<u32> = self.with_new_threads().take(io_threads::VMS_AT_ONCE).collect();
+        self.look_for_io(pids).0
+    }
+
+    /// Whether a VMM has made threads since the last look at it.
+    pub fn have_new_threads(&self) -> bool {
+        self.with_new_threads().next().is_some()
+    }
+
+    fn with_new_threads(&self) -> impl Iterator<Item = u32> {
+        let has = |vm: &Vm| self.sensor.vms().get(vm.index).is_some_and(|vm| vm.has_new_threads());
+        self.by_pid.iter().filter(move |(_, vm)| has(vm)).map(|(&pid, _)| pid)
+    }
+
+    /// Looks at these processes in turn, until it has looked at enough threads. Also returns the
+    /// process that it looked at last.
+    fn look_for_io(&mut self, pids: Vec<u32>) -> (Vec<Change>, Option<u32>) {
+        let (mut changes, mut last) = (Vec::new(), None);
         let mut looks = io_threads::LOOKS_AT_ONCE;
         for pid in pids {
             self.adopt_io(pid, &mut looks, &mut changes);
-            self.io_looked = pid;
+            last = Some(pid);
             if looks == 0 {
                 break;
             }
         }
-        changes
+        (changes, last)
     }
 
     fn adopt_io(&mut self, pid: u32, looks: &mut usize, changes: &mut Vec<Change>) {
-        let Some(vm) = self.by_pid.get(&pid).filter(|vm| vm.config.io) else { return };
+        let Some(vm) = self.by_pid.get(&pid) else { return };
+        if let Some(record) = self.sensor.vms().get(vm.index) {
+            record.forget_new_threads();
+        }
+        if !self.adopts_threads || !vm.config.io {
+            return;
+        }
         let (sensor, uid, process_ticks) = (&self.sensor, vm.identity.uid, vm.identity.start_ticks);
         let mut room = io_threads::room(&self.io, pid, uid);
         if room == 0 {
