@@ -39,7 +39,7 @@ STALLS = "stalls_count"
 # seconds. The card plays again when its driver has reset it. What it played before is measured.
 STALL = "Input/output error"
 RESET = "cd /sys/bus/virtio/drivers/virtio_snd && for d in virtio*; do echo $d > unbind; echo $d > bind; done"
-STALLS_MAX = 8
+STALLS_MAX = 24
 # An emulated vCPU handles an interrupt in about a millisecond, and this guest gets one or more every three
 # milliseconds. With the usual limits of these two reasons, its boosts end in the middle of its work. Then it
 # has no time to sleep any more, so no wakeup boosts it again: some rounds are like vanilla's.
