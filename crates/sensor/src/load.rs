@@ -41,6 +41,8 @@ pub struct Options {
 pub(crate) const WHERE: &str = "sensor_where";
 /// A program that runs on request and looks up tasks. Kernels since 6.10 accept it.
 pub(crate) const ADOPT: &str = "sensor_adopt";
+/// The program that tells of new threads. It is of no use without [`ADOPT`].
+const FORK: &str = "sensor_fork";
 const ADOPTS_SINCE: (u32, u32) = (6, 10);
 
 /// The programs for the KVM tracepoints that show announcements. Each architecture has one of these
@@ -115,7 +117,8 @@ fn open(bytes: &[u8], watched: Watched, found: &Found, parts: Parts) -> Result<O
         let is_left_out = (!parts.places && name == OsStr::new(WHERE))
             || (announces && (name != OsStr::new(ANNOUNCE) || !kernel::translates()))
             || (rings && (name != OsStr::new(BELL) || !found.writes_guests))
-            || (name == OsStr::new(ADOPT) && kernel::release() < ADOPTS_SINCE);
+            || ((name == OsStr::new(ADOPT) || name == OsStr::new(FORK))
+                && kernel::release() < ADOPTS_SINCE);
         if !watched.loads(name) || is_left_out {
             program.set_autoload(false);
         }

@@ -41,6 +41,9 @@ impl Vms {
     /// process that it looked at last.
     fn look_for_io(&mut self, pids: Vec<u32>) -> (Vec<Change>, Option<u32>) {
         let (mut changes, mut last) = (Vec::new(), None);
+        if !self.adopts_threads {
+            return (changes, last);
+        }
         let mut looks = io_threads::LOOKS_AT_ONCE;
         for pid in pids {
             self.adopt_io(pid, &mut looks, &mut changes);
@@ -57,7 +60,7 @@ impl Vms {
         if let Some(record) = self.sensor.vms().get(vm.index) {
             record.forget_new_threads();
         }
-        if !self.adopts_threads || !vm.config.io {
+        if !vm.config.io {
             return;
         }
         let (sensor, uid, process_ticks) = (&self.sensor, vm.identity.uid, vm.identity.start_ticks);
