@@ -255,7 +255,11 @@ struct paracord_guest_line {
 	 * of this word that mean "do not preempt". The host reads the word in
 	 * place, so a change of preempt_count costs the guest nothing.
 	 *
-	 *  preempt_count  | NMI 23..20 | hardirq 19..16 | softirq 15..8 | preempt 7..0 |
+	 *  to 7.2      | NMI 23..20 | hardirq 19..16 | softirq 15..8 | preempt 7..0 |
+	 *  since 7.3   | NMI 31..28 | hardirq 27..24 | softirq 15..8 | preempt 7..0 |
+	 *
+	 * The mask must not have other bits: the host takes each bit above 15 for
+	 * an interrupt.
 	 */
 	__u64 preempt_count_gpa;
 	__u32 preempt_count_mask;

@@ -10,8 +10,12 @@
 #include "budget.h"
 #include "../abi/paracord_abi.h"
 
-/* Bits of preempt_count that are set in an NMI, hardirq or softirq handler, but not where softirqs are merely disabled. */
-#define PC_PREEMPT_COUNT_IRQ	0x00ff0100u
+/*
+ * Bits of preempt_count that are set in an NMI, hardirq or softirq handler, but not where softirqs are merely disabled. hardirq and
+ * NMI lie in bits 16 to 23, since 7.3 in bits 24 to 31 (include/linux/preempt.h). The guest's mask has the bits of its own layout
+ * only: since 7.3, bits 16 to 23 count how often interrupts are disabled, and the mask leaves them out.
+ */
+#define PC_PREEMPT_COUNT_IRQ	0xffff0100u
 
 /*
  * preempt_count: the value at preempt_count_gpa; 0 if it was not read. The idle task always runs with preemption off. This does

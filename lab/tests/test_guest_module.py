@@ -233,6 +233,9 @@ def test_preempt_count_lies_where_it_says(
                 words_at(host, peek(host, slot(abi, cpu) + abi["paracord_slot.guest.preempt_count_gpa"], 8))
                 for cpu in (0, 1)
             ]
+    # The layouts that the host's policy knows (policy/guest_view.h): to 7.2, and since 7.3.
+    mask = peek(host, slot(abi, 1) + abi["paracord_slot.guest.preempt_count_mask"], 4)
+    assert mask | 0xFF in (0x00FF_FFFF, 0xFF00_FFFF), hex(mask)
     # On x86 "no reschedule wanted" is bit 31, since 7.3 bit 63 (arch/x86/include/asm/preempt.h).
     inverted = 1 << 31 if any(word >> 31 for words in seen[0] for word in words) else 0
     for busy, words in seen.items():

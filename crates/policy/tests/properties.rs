@@ -130,8 +130,12 @@ proptest! {
 fn interrupts_are_seen_in_preempt_count() {
     const NORMAL: u64 = 2;
     const IDLE: u64 = 1;
+    // To Linux 7.2, and since 7.3. Bit 31 of the first is x86's inverted "reschedule", bits 16 to 23 of
+    // the second count disabled interrupts.
     const MASK: u32 = 0x00ff_ffff;
     const IDLE_MASK: u32 = 0x00ff_ff00;
+    const MASK_7_3: u32 = 0xff00_ffff;
+    const IDLE_MASK_7_3: u32 = 0xff00_ff00;
     for (class, mask, count, irq, critical) in [
         (NORMAL, MASK, 0x0001_0000, 1, 1),
         (NORMAL, MASK, 0x0000_0100, 1, 1),
@@ -142,6 +146,13 @@ fn interrupts_are_seen_in_preempt_count() {
         (IDLE, IDLE_MASK, 0x0001_0001, 1, 0),
         (IDLE, IDLE_MASK, 0x0000_0001, 0, 0),
         (NORMAL, 0, 0x0001_0000, 0, 0),
+        (NORMAL, MASK_7_3, 0x0100_0001, 1, 1),
+        (NORMAL, MASK_7_3, 0x1000_0000, 1, 1),
+        (NORMAL, MASK_7_3, 0x8000_0000, 1, 1),
+        (NORMAL, MASK_7_3, 0x0000_0100, 1, 1),
+        (NORMAL, MASK_7_3, 0x0001_0000, 0, 0),
+        (IDLE, IDLE_MASK_7_3, 0x0100_0001, 1, 0),
+        (IDLE, IDLE_MASK_7_3, 0x0001_0001, 0, 0),
     ] {
         let view = guest_view(class, count, mask);
         assert_eq!(
