@@ -22,6 +22,8 @@
  *  CRITICAL  PREEMPT with preemption off         end of hint,     end of hint, SLEEP
  *                                                grant
  *
+ * A task of nice -20 in the guest counts as an interrupt handler (guest_view.h).
+ *
  * IRQ alone starts no boost while no normal task competes for the vCPU's CPU
  * (pc_boost_obs.alone). IRQ is raised even then.
  *

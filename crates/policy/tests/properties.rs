@@ -163,6 +163,17 @@ fn interrupts_are_seen_in_preempt_count() {
     }
 }
 
+/// A disk's request goes through kblockd, a worker of nice -20 (`task_prio` 100), between two
+/// interrupts. On a host it would hardly wait; as an ordinary task of a vCPU it would wait for
+/// every other task of the host.
+#[test]
+fn a_task_of_nice_minus_20_counts_as_an_interrupt() {
+    for (class, prio, irq) in [(2, 100, 1), (2, 101, 0), (2, 120, 0), (2, 0, 0), (1, 100, 0), (3, 100, 0)] {
+        let view = guest_view(class | prio << 8, 0, 0);
+        assert_eq!((view.valid, view.irq, view.critical), (1, irq, 0), "class {class}, prio {prio}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
