@@ -48,8 +48,13 @@ def test_a_guests_request_is_the_frequency_and_it_is_told(host):
         found = []
         for request in (0, 1024, 0):
             driver.ask(request)
-            host.run("sleep 1")
-            found.append(usual())
+            # On a slow machine, it can take seconds until the load of the last looks has decayed.
+            for _ in range(5):
+                host.run("sleep 1")
+                now = usual()
+                if (min(now) > HIGHEST_MHZ - 10) if request else (max(now) < HIGHEST_MHZ):
+                    break
+            found.append(now)
         place = driver.place()
     assert [(d["capacity"], d["max_khz"], d["shared"]) for d in region["domains"]] == [
         (1024, HIGHEST_MHZ * 1000, False)
