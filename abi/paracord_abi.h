@@ -233,7 +233,11 @@ struct paracord_domain {
  */
 struct paracord_context {
 	__u8 task_class;		/* PARACORD_TASK_* */
-	__u8 task_prio;			/* effective priority in the kernel (task->prio), 0..139; a lower value is more urgent */
+	/*
+	 * Effective priority in the kernel (task->prio), 0..139; a lower value is more urgent. The host treats
+	 * PARACORD_TASK_NORMAL with 100 (nice -20) almost like an interrupt handler.
+	 */
+	__u8 task_prio;
 	/* hardirq, softirq and nmi may stay 0 if the host can read the same information from preempt_count. */
 	__u8 hardirq;			/* nonzero: in a hard interrupt handler */
 	__u8 softirq;			/* nonzero: in a softirq handler */
@@ -256,7 +260,7 @@ struct paracord_guest_line {
 	 * place, so a change of preempt_count costs the guest nothing.
 	 *
 	 *  to 7.2      | NMI 23..20 | hardirq 19..16 | softirq 15..8 | preempt 7..0 |
-	 *  since 7.3   | NMI 31..28 | hardirq 27..24 | softirq 15..8 | preempt 7..0 |
+	 *  since 7.3   | NMI 28..   | hardirq 27..24 | softirq 15..8 | preempt 7..0 |
 	 *
 	 * The mask must not have other bits: the host takes each bit above 15 for
 	 * an interrupt.
@@ -286,7 +290,7 @@ struct paracord_guest_line {
 
 /* paracord_host_line.boost_reasons: why the vCPU is boosted; bit n of the mask stands for reason n */
 #define PARACORD_REASON_WAKE		0 /* the vCPU wakes from a halt */
-#define PARACORD_REASON_IRQ		1 /* an interrupt is pending or injected */
+#define PARACORD_REASON_IRQ		1 /* an interrupt is pending or injected, or the guest runs a normal task of nice -20 */
 #define PARACORD_REASON_RT		2 /* the guest runs a task of a class above SCHED_OTHER */
 #define PARACORD_REASON_CRITICAL	3 /* preemption is off in the guest, for example while the guest holds a lock */
 #define PARACORD_REASONS		4

@@ -22,7 +22,8 @@
  *  CRITICAL  PREEMPT with preemption off         end of hint,     end of hint, SLEEP
  *                                                grant
  *
- * A task of nice -20 in the guest counts as an interrupt handler (guest_view.h).
+ * A task of nice -20 in the guest counts as an interrupt handler, but leaves half of
+ * the budget of IRQ to interrupts.
  *
  * IRQ alone starts no boost while no normal task competes for the vCPU's CPU
  * (pc_boost_obs.alone). IRQ is raised even then.
@@ -126,6 +127,12 @@ PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 	st->irq_wanted = 0;
 }
 
+/* Return: the part of the budget of IRQ, in ns, that tasks of nice -20 leave to interrupts. */
+PC_INLINE s64 pc_boost_urgent_min_ns(const struct pc_boost_config *cfg)
+{
+	return (s64)(pc_min_u64(cfg->reason[PARACORD_REASON_IRQ].budget_ns, pc_period_ns(cfg)) / 2);
+}
+
 /* Return: the reasons that hold now, without regard to grants and budgets. Also renews grants. */
 PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost_state *st,
 			      const struct pc_boost_obs *obs, u64 now_ns)
@@ -137,6 +144,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	u32 exit = obs->events & PC_EV_EXIT;
 	u32 eager = exit && cfg->hints_at_exit;
 	u32 claims = held & (PC_WAKE | PC_IRQ);
+	u32 urgent = guest->urgent && st->reason[PARACORD_REASON_IRQ].left_ns > pc_boost_urgent_min_ns(cfg);
 
 	if (obs->events & PC_EV_IRQ) {
 		st->irq_wanted = 1;
@@ -195,10 +203,13 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	} else if (!(held & PC_IRQ)) {
 		if (!(claims & PC_IRQ))
 			st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
-	} else if (exit && st->grant_used_ns[PARACORD_REASON_IRQ] >= PC_IRQ_SERVED_NS) {
+	} else if (exit && !urgent && st->grant_used_ns[PARACORD_REASON_IRQ] >= PC_IRQ_SERVED_NS) {
 		claims &= ~PC_IRQ;
 		st->irq_wanted = 0;
 	}
+	/* After the renewal above: such a task must not keep the grant from the next interrupt. */
+	if (urgent && (preempt || eager))
+		claims |= PC_IRQ;
 
 	/*
 	 * The vCPU is about to sleep. Turn its boost into the boost for the next wakeup now. Otherwise the boost would end here and

@@ -103,10 +103,11 @@ struct pc_boost_state {
 struct pc_guest_view {
 	u8 valid;
 	u8 rt;			/* the guest runs a task of a class above SCHED_OTHER */
-	u8 irq;			/* the guest is in a hardirq, softirq or NMI handler, or runs a task of nice -20 */
+	u8 irq;			/* the guest is in a hardirq, softirq or NMI handler */
 	u8 critical;		/* preemption is off in the guest */
 	u8 halting;		/* the vCPU is idle and about to halt */
-	u8 reserved[3];
+	u8 urgent;		/* the guest runs a normal task of nice -20 */
+	u8 reserved[2];
 };
 
 struct pc_boost_obs {

@@ -18,8 +18,8 @@
 #define PC_PREEMPT_COUNT_IRQ	0xffff0100u
 
 /*
- * task_prio of nice -20. The kernel's workers of high priority have it, which finish what an interrupt began: kblockd gives
- * requests to disks (kernel/workqueue.c, HIGHPRI_NICE_LEVEL).
+ * task_prio of nice -20: the kernel's workers of high priority (kernel/workqueue.c, HIGHPRI_NICE_LEVEL), for example kblockd, which
+ * gives requests to disks. A privileged user of the guest can give it to any task.
  */
 #define PC_PRIO_HIGHEST_NICE	100
 
@@ -37,8 +37,8 @@ PC_INLINE struct pc_guest_view pc_guest_view_of(struct paracord_context context,
 	view.valid = 1;
 	view.rt = context.task_class >= PARACORD_TASK_RT;
 	view.irq = context.hardirq || context.softirq || context.nmi ||
-		   (preempt_count & preempt_count_mask & PC_PREEMPT_COUNT_IRQ) ||
-		   (context.task_class == PARACORD_TASK_NORMAL && context.task_prio == PC_PRIO_HIGHEST_NICE);
+		   (preempt_count & preempt_count_mask & PC_PREEMPT_COUNT_IRQ);
+	view.urgent = context.task_class == PARACORD_TASK_NORMAL && context.task_prio == PC_PRIO_HIGHEST_NICE;
 	view.halting = context.halting != 0;
 	view.critical = context.task_class != PARACORD_TASK_IDLE &&
 			(context.critical || (preempt_count & preempt_count_mask));

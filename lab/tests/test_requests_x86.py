@@ -46,13 +46,14 @@ def test_a_guests_request_is_the_frequency_and_it_is_told(host):
             return statistics.median(khz) / 1000, share * HIGHEST_MHZ / 1024
 
         found = []
-        for request in (0, 1024, 0):
+        # Once, the guest was still told the highest frequency when its request had ended for three seconds.
+        # The cause is not known. It passes if the frequency falls within some looks.
+        for request, looks in ((0, 1), (1024, 1), (0, 4)):
             driver.ask(request)
-            # On a slow machine, it can take seconds until the load of the last looks has decayed.
-            for _ in range(5):
+            for _ in range(looks):
                 host.run("sleep 1")
                 now = usual()
-                if (min(now) > HIGHEST_MHZ - 10) if request else (max(now) < HIGHEST_MHZ):
+                if max(now) < HIGHEST_MHZ:
                     break
             found.append(now)
         place = driver.place()

@@ -331,7 +331,8 @@ pub struct pc_guest_view {
     pub irq: u8_,
     pub critical: u8_,
     pub halting: u8_,
-    pub reserved: [u8_; 3usize],
+    pub urgent: u8_,
+    pub reserved: [u8_; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -353,8 +354,11 @@ const _: () = {
         "Offset of field: pc_guest_view::halting",
     ][::core::mem::offset_of!(pc_guest_view, halting) - 4usize];
     [
+        "Offset of field: pc_guest_view::urgent",
+    ][::core::mem::offset_of!(pc_guest_view, urgent) - 5usize];
+    [
         "Offset of field: pc_guest_view::reserved",
-    ][::core::mem::offset_of!(pc_guest_view, reserved) - 5usize];
+    ][::core::mem::offset_of!(pc_guest_view, reserved) - 6usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -87,7 +87,8 @@ impl Cpu {
             irq: hints,
             critical: hints,
             halting: 0,
-            reserved: [0; 3],
+            urgent: hints,
+            reserved: [0; 2],
         };
         let obs = pc_boost_obs { events, running: u32::from(running), alone: 0, refused: 0, guest };
         let (vm, kept) = (&mut self.vms[index], &mut self.kept);

@@ -19,11 +19,11 @@ const RT: usize = 2;
 const HOST_TICK: u64 = 4 * MS;
 
 const EVERYTHING: pc_guest_view =
-    pc_guest_view { valid: 1, rt: 1, irq: 1, critical: 1, halting: 0, reserved: [0; 3] };
+    pc_guest_view { valid: 1, rt: 1, irq: 1, critical: 1, halting: 0, urgent: 0, reserved: [0; 2] };
 const NOTHING: pc_guest_view =
-    pc_guest_view { valid: 1, rt: 0, irq: 0, critical: 0, halting: 0, reserved: [0; 3] };
+    pc_guest_view { valid: 1, rt: 0, irq: 0, critical: 0, halting: 0, urgent: 0, reserved: [0; 2] };
 const UNMODIFIED: pc_guest_view =
-    pc_guest_view { valid: 0, rt: 0, irq: 0, critical: 0, halting: 0, reserved: [0; 3] };
+    pc_guest_view { valid: 0, rt: 0, irq: 0, critical: 0, halting: 0, urgent: 0, reserved: [0; 2] };
 
 /// One vCPU. It is the only vCPU of its VM, and the only one on its CPU.
 struct Bench {
@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn any_guest_word_gives_a_clean_view(word in any::<u64>(), count in any::<u32>(), mask in any::<u32>()) {
         let view = guest_view(word, count, mask);
-        for flag in [view.valid, view.rt, view.irq, view.critical, view.halting] {
+        for flag in [view.valid, view.rt, view.irq, view.critical, view.halting, view.urgent] {
             prop_assert!(flag <= 1);
         }
         if word.to_le_bytes()[0] > 5 {
@@ -130,8 +130,8 @@ proptest! {
 fn interrupts_are_seen_in_preempt_count() {
     const NORMAL: u64 = 2;
     const IDLE: u64 = 1;
-    // To Linux 7.2, and since 7.3. Bit 31 of the first is x86's inverted "reschedule", bits 16 to 23 of
-    // the second count disabled interrupts.
+    // To Linux 7.2, and since 7.3. Bit 31 of the first is x86's inverted "reschedule". Bits 16 to 23
+    // of the second count disabled interrupts.
     const MASK: u32 = 0x00ff_ffff;
     const IDLE_MASK: u32 = 0x00ff_ff00;
     const MASK_7_3: u32 = 0xff00_ffff;
@@ -163,14 +163,14 @@ fn interrupts_are_seen_in_preempt_count() {
     }
 }
 
-/// A disk's request goes through kblockd, a worker of nice -20 (`task_prio` 100), between two
-/// interrupts. On a host it would hardly wait; as an ordinary task of a vCPU it would wait for
-/// every other task of the host.
+/// Guards the view of a task of nice -20 (`task_prio` 100): only a normal task counts.
 #[test]
-fn a_task_of_nice_minus_20_counts_as_an_interrupt() {
-    for (class, prio, irq) in [(2, 100, 1), (2, 101, 0), (2, 120, 0), (2, 0, 0), (1, 100, 0), (3, 100, 0)] {
+fn a_normal_task_of_nice_minus_20_is_urgent() {
+    for (class, prio, urgent) in
+        [(2, 100, 1), (2, 101, 0), (2, 120, 0), (2, 0, 0), (1, 100, 0), (3, 100, 0)]
+    {
         let view = guest_view(class | prio << 8, 0, 0);
-        assert_eq!((view.valid, view.irq, view.critical), (1, irq, 0), "class {class}, prio {prio}");
+        assert_eq!((view.valid, view.urgent, view.irq), (1, urgent, 0), "{class}, {prio}");
     }
 }
 
@@ -221,7 +221,7 @@ proptest! {
         bench.see(0, PC_EV_SLEEP, false, NOTHING);
         bench.see(MS, PC_EV_RUN, true, NOTHING);
         let quiet = is_quiet(&bench.state, bench.now.wrapping_add(after));
-        let view = pc_guest_view { valid: 1, rt, irq, critical, halting: 0, reserved: [0; 3] };
+        let view = pc_guest_view { valid: 1, rt, irq, critical, halting: 0, urgent: 0, reserved: [0; 2] };
         let decision = bench.see(after, PC_EV_EXIT, true, view);
         prop_assert!(!quiet || (u32::from(decision.action) == PC_KEEP && bench.state.boosted == 1));
     }
@@ -249,7 +249,7 @@ proptest! {
         // and the vCPU does not sleep.
         let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
         let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false, refused: false };
-        let guest = guest_view(word & 0x0101_0101_0105, 0, 0);
+        let guest = guest_view(word & 0x0101_0101_6405, 0, 0);
         let (one, other) = (
             short.see(after, event, running, guest),
             whole.see(after, event | PC_EV_TICK, running, guest),
@@ -282,7 +282,7 @@ proptest! {
             }
             bench.vm.left_ns = left_ms * MS as i64;
             let wanted = wants_view(&bench.state, bench.now + after);
-            let action = bench.see(after, PC_EV_PREEMPT, false, guest_view(word & 0x0101_0101_0105, 0, 0)).action;
+            let action = bench.see(after, PC_EV_PREEMPT, false, guest_view(word & 0x0101_0101_6405, 0, 0)).action;
             (wanted, action, bench.state.boosted, bench.state.reasons)
         };
         let (one, other) = (preempted(word), preempted(other_word));
@@ -317,7 +317,7 @@ proptest! {
         let start = bench.now;
         let (mut charged, mut overrun) = (0, 0);
         for (after, mask, running, word) in events {
-            let spent = bench.see(after, mask, running, guest_view(word & 0x0101_0101_0105, 0, 0)).charged_ns;
+            let spent = bench.see(after, mask, running, guest_view(word & 0x0101_0101_6405, 0, 0)).charged_ns;
             charged += spent;
             overrun = overrun.max(spent);
         }
@@ -337,7 +337,7 @@ proptest! {
         cfg.reason[reason].enabled = 0;
         let mut bench = Bench::new(cfg);
         for (after, mask, running, word) in events {
-            bench.see(after, mask, running, guest_view(word & 0x0101_0101_0105, 0, 0));
+            bench.see(after, mask, running, guest_view(word & 0x0101_0101_6405, 0, 0));
             prop_assert_eq!(bench.state.reasons & (1 << reason), 0);
         }
     }
@@ -358,7 +358,7 @@ proptest! {
             }
             bench.state.throttled_until_ns = bench.now;
             events.iter().map(|(after, mask, running, word)| {
-                let decision = bench.see(*after, *mask, *running, guest_view(word & 0x0101_0101_0105, 0, 0));
+                let decision = bench.see(*after, *mask, *running, guest_view(word & 0x0101_0101_6405, 0, 0));
                 (decision.action, decision.reasons, decision.charged_ns)
             }).collect::<Vec<_>>()
         }).into_iter();
@@ -480,6 +480,45 @@ fn a_served_interrupt_ends_the_irq_boost() {
     bench.see(MS, PC_EV_RUN, true, NOTHING);
     bench.see(120 * US, PC_EV_EXIT, true, NOTHING);
     assert_eq!(bench.state.boosted, 0);
+}
+
+/// A disk's request goes through kblockd, a worker of nice -20, between two interrupts. Guards that
+/// such a task is boosted at a preemption, keeps the boost of an interrupt, and does not keep it
+/// longer than it runs.
+#[test]
+fn an_urgent_task_is_boosted_like_an_interrupt_handler() {
+    let urgent = pc_guest_view { urgent: 1, ..NOTHING };
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    assert_eq!(bench.see(MS, PC_EV_EXIT, true, urgent).action, PC_KEEP as u8);
+    assert_eq!(bench.see(MS, PC_EV_PREEMPT, false, urgent).reasons, 1 << IRQ);
+    bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+    bench.see(200 * US, PC_EV_EXIT, true, urgent);
+    assert_eq!(bench.state.boosted, 1);
+    bench.see(20 * US, PC_EV_EXIT, true, NOTHING);
+    assert_eq!(bench.state.boosted, 0);
+}
+
+/// Guards that interrupts still find a grant and half of the budget after a task of nice -20 that
+/// never ends.
+#[test]
+fn an_urgent_task_leaves_a_grant_and_half_of_the_budget_to_interrupts() {
+    let urgent = pc_guest_view { urgent: 1, ..NOTHING };
+    let mut bench = Bench::new(defaults());
+    let mut boosts = 0;
+    bench.see(0, PC_EV_RUN, true, UNMODIFIED);
+    for _ in 0..30 {
+        let decision = bench.see(250 * US, PC_EV_PREEMPT, false, urgent);
+        boosts += u32::from(decision.action == PC_BOOST as u8);
+        bench.see(250 * US, PC_EV_RUN, true, UNMODIFIED);
+        bench.see(600 * US, PC_EV_EXIT, true, urgent);
+        assert_eq!(bench.state.boosted, 0, "the grant is used up");
+    }
+    let irq = &bench.cfg.reason[IRQ];
+    let left = bench.state.reason[IRQ].left_ns;
+    assert!(boosts >= 5 && left > irq.budget_ns as i64 / 3, "{boosts}, {left}");
+    let handler = pc_guest_view { irq: 1, ..NOTHING };
+    assert_eq!(bench.see(250 * US, PC_EV_PREEMPT, false, handler).reasons, 1 << IRQ);
 }
 
 /// Guards RT: it begins at a preemption, lasts while the hint is set, and ends at the first exit

@@ -27,7 +27,7 @@ pub enum Mode {
 pub enum Reason {
     /// The vCPU wakes from a halt.
     Wake = 0,
-    /// An interrupt is pending or injected.
+    /// An interrupt is pending or injected, or the guest runs a normal task of nice -20.
     Irq = 1,
     /// The guest runs a task of a class above SCHED_OTHER.
     Rt = 2,
