@@ -127,10 +127,16 @@ PC_INLINE void pc_boost_renew(struct pc_boost_state *st)
 	st->irq_wanted = 0;
 }
 
-/* Return: the part of the budget of IRQ, in ns, that tasks of nice -20 leave to interrupts. */
-PC_INLINE s64 pc_boost_urgent_min_ns(const struct pc_boost_config *cfg)
+/*
+ * Return: 1 if the guest runs a task of nice -20, and more than half of the budget of IRQ is left; else 0. Such a task leaves the
+ * other half to interrupts. Arithmetic instead of branches: the verifier follows everything behind a branch twice.
+ */
+PC_INLINE u32 pc_boost_urgent(const struct pc_boost_config *cfg, const struct pc_boost_state *st,
+			      const struct pc_guest_view *guest)
 {
-	return (s64)(pc_min_u64(cfg->reason[PARACORD_REASON_IRQ].budget_ns, pc_period_ns(cfg)) / 2);
+	u64 half = pc_min_u64(cfg->reason[PARACORD_REASON_IRQ].budget_ns, pc_period_ns(cfg)) / 2;
+
+	return guest->urgent & (u32)((half - (u64)st->reason[PARACORD_REASON_IRQ].left_ns) >> 63);
 }
 
 /* Return: the reasons that hold now, without regard to grants and budgets. Also renews grants. */
@@ -144,7 +150,7 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	u32 exit = obs->events & PC_EV_EXIT;
 	u32 eager = exit && cfg->hints_at_exit;
 	u32 claims = held & (PC_WAKE | PC_IRQ);
-	u32 urgent = guest->urgent && st->reason[PARACORD_REASON_IRQ].left_ns > pc_boost_urgent_min_ns(cfg);
+	u32 urgent = pc_boost_urgent(cfg, st, guest);
 
 	if (obs->events & PC_EV_IRQ) {
 		st->irq_wanted = 1;
@@ -203,13 +209,12 @@ PC_INLINE u32 pc_boost_claims(const struct pc_boost_config *cfg, struct pc_boost
 	} else if (!(held & PC_IRQ)) {
 		if (!(claims & PC_IRQ))
 			st->grant_used_ns[PARACORD_REASON_IRQ] = 0;
-	} else if (exit && !urgent && st->grant_used_ns[PARACORD_REASON_IRQ] >= PC_IRQ_SERVED_NS) {
-		claims &= ~PC_IRQ;
-		st->irq_wanted = 0;
+	} else if (exit && st->grant_used_ns[PARACORD_REASON_IRQ] >= PC_IRQ_SERVED_NS) {
+		claims &= ~((1 - urgent) * PC_IRQ);
+		st->irq_wanted &= urgent;
 	}
 	/* After the renewal above: such a task must not keep the grant from the next interrupt. */
-	if (urgent && (preempt || eager))
-		claims |= PC_IRQ;
+	claims |= (urgent & (u32)(preempt || eager)) * PC_IRQ;
 
 	/*
 	 * The vCPU is about to sleep. Turn its boost into the boost for the next wakeup now. Otherwise the boost would end here and
