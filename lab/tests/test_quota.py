@@ -47,7 +47,13 @@ def policy_after_sleep(host, guest):
 
 
 def await_boosted(host, guest):
-    await_equal(lambda: policy_after_sleep(host, guest), BOOSTED, 30)
+    """
+    Only the guest's own timers wake it after the first sleep. On a slow machine, a command in the guest uses
+    up a quota that would otherwise leave room for a boost.
+    """
+    if policy_after_sleep(host, guest) != BOOSTED:
+        (tid,) = guest.vcpu_tids
+        await_equal(lambda: loads.policies(host, [tid])[tid], BOOSTED, 30)
 
 
 def boosts(running_daemon):
