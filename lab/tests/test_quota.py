@@ -104,7 +104,7 @@ def test_a_vm_is_boosted_out_of_what_its_cpu_quota_leaves_and_all_say_so(host, g
             limit(host, NONE)
             await_equal(limit_of_vcpu, None, 30)
             free = boosts_within(running_daemon, host, 4)
-        assert used_up <= 4 and free >= 4 * used_up + 8, (used_up, free)
+        assert free >= 10 * used_up + 8, (used_up, free)
 
 
 @pytest.mark.long
