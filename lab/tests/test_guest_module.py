@@ -229,6 +229,10 @@ def test_preempt_count_lies_where_it_says(
     good part of its time in interrupts, so neither is seen always.
     """
     guest.load_module()
+    # The layouts that the host's policy knows (policy/guest_view.h). On x86 "no reschedule wanted" is bit 31,
+    # since 7.3 bit 63 (arch/x86/include/asm/preempt.h).
+    release = tuple(map(int, guest.run("uname -r").out.split("-")[0].split(".")[:2]))
+    expected, inverted = (0xFF00_FFFF, 0) if release >= (7, 3) else (0x00FF_FFFF, 1 << 31)
     seen: dict[int, list[list[int]]] = {}
     for busy in (0, 1):
         with running(guest, f"exec pc_hog --cpu {busy}", "hog"):
@@ -238,11 +242,7 @@ def test_preempt_count_lies_where_it_says(
                 for cpu in (0, 1)
             ]
             mask = peek(host, slot(abi, busy) + abi["paracord_slot.guest.preempt_count_mask"], 4)
-    # The layouts that the host's policy knows (policy/guest_view.h). On x86 "no reschedule wanted" is bit 31,
-    # since 7.3 bit 63 (arch/x86/include/asm/preempt.h).
-    release = tuple(map(int, guest.run("uname -r").out.split("-")[0].split(".")[:2]))
-    expected, inverted = (0xFF00_FFFF, 0) if release >= (7, 3) else (0x00FF_FFFF, 1 << 31)
-    assert mask == expected, hex(mask)
+            assert mask == expected, hex(mask)
     for busy, words in seen.items():
         assert share(words[busy], inverted) > share(words[1 - busy], inverted) + 0.1, seen
         assert share(words[1 - busy], inverted | 1) > share(words[busy], inverted | 1) + 0.1, seen

@@ -19,11 +19,18 @@ const RT: usize = 2;
 const HOST_TICK: u64 = 4 * MS;
 
 const EVERYTHING: pc_guest_view =
-    pc_guest_view { valid: 1, rt: 1, irq: 1, critical: 1, halting: 0, urgent: 0, reserved: [0; 2] };
+    pc_guest_view { valid: 1, rt: 1, irq: 1, critical: 1, halting: 0, urgent: 1, reserved: [0; 2] };
 const NOTHING: pc_guest_view =
     pc_guest_view { valid: 1, rt: 0, irq: 0, critical: 0, halting: 0, urgent: 0, reserved: [0; 2] };
 const UNMODIFIED: pc_guest_view =
     pc_guest_view { valid: 0, rt: 0, irq: 0, critical: 0, halting: 0, urgent: 0, reserved: [0; 2] };
+
+/// The view of a guest that publishes any class, nice -20 or 0, and any flags but `halting`, each
+/// by a bit of the word. Of the classes, 6 and 7 are invalid.
+fn any_hints(word: u64) -> pc_guest_view {
+    let prio = if word & 1 << 8 == 0 { 120 } else { 100 };
+    guest_view(word & 0x0101_0101_0007 | prio << 8, 0, 0)
+}
 
 /// One vCPU. It is the only vCPU of its VM, and the only one on its CPU.
 struct Bench {
@@ -216,12 +223,13 @@ proptest! {
     #[test]
     fn a_quiet_exit_never_ends_a_boost(
         inputs in arbitrary_inputs(), after in 0..2 * MS, rt in 0..2u8, irq in 0..2u8, critical in 0..2u8,
+        urgent in 0..2u8,
     ) {
         let mut bench = Bench { cfg: defaults(), state: inputs.state, vm: inputs.vm, cpu: inputs.cpu, now: inputs.now_ns, alone: false, refused: false };
         bench.see(0, PC_EV_SLEEP, false, NOTHING);
         bench.see(MS, PC_EV_RUN, true, NOTHING);
         let quiet = is_quiet(&bench.state, bench.now.wrapping_add(after));
-        let view = pc_guest_view { valid: 1, rt, irq, critical, halting: 0, urgent: 0, reserved: [0; 2] };
+        let view = pc_guest_view { valid: 1, rt, irq, critical, halting: 0, urgent, reserved: [0; 2] };
         let decision = bench.see(after, PC_EV_EXIT, true, view);
         prop_assert!(!quiet || (u32::from(decision.action) == PC_KEEP && bench.state.boosted == 1));
     }
@@ -249,7 +257,7 @@ proptest! {
         // and the vCPU does not sleep.
         let same_reasons = short.state.reasons != 1 << WAKE || event == PC_EV_SLEEP;
         let mut whole = Bench { cfg: short.cfg, state: short.state, vm: short.vm, cpu: short.cpu, now: short.now, alone: false, refused: false };
-        let guest = guest_view(word & 0x0101_0101_6405, 0, 0);
+        let guest = any_hints(word);
         let (one, other) = (
             short.see(after, event, running, guest),
             whole.see(after, event | PC_EV_TICK, running, guest),
@@ -282,7 +290,7 @@ proptest! {
             }
             bench.vm.left_ns = left_ms * MS as i64;
             let wanted = wants_view(&bench.state, bench.now + after);
-            let action = bench.see(after, PC_EV_PREEMPT, false, guest_view(word & 0x0101_0101_6405, 0, 0)).action;
+            let action = bench.see(after, PC_EV_PREEMPT, false, any_hints(word)).action;
             (wanted, action, bench.state.boosted, bench.state.reasons)
         };
         let (one, other) = (preempted(word), preempted(other_word));
@@ -317,7 +325,7 @@ proptest! {
         let start = bench.now;
         let (mut charged, mut overrun) = (0, 0);
         for (after, mask, running, word) in events {
-            let spent = bench.see(after, mask, running, guest_view(word & 0x0101_0101_6405, 0, 0)).charged_ns;
+            let spent = bench.see(after, mask, running, any_hints(word)).charged_ns;
             charged += spent;
             overrun = overrun.max(spent);
         }
@@ -337,7 +345,7 @@ proptest! {
         cfg.reason[reason].enabled = 0;
         let mut bench = Bench::new(cfg);
         for (after, mask, running, word) in events {
-            bench.see(after, mask, running, guest_view(word & 0x0101_0101_6405, 0, 0));
+            bench.see(after, mask, running, any_hints(word));
             prop_assert_eq!(bench.state.reasons & (1 << reason), 0);
         }
     }
@@ -358,7 +366,7 @@ proptest! {
             }
             bench.state.throttled_until_ns = bench.now;
             events.iter().map(|(after, mask, running, word)| {
-                let decision = bench.see(*after, *mask, *running, guest_view(word & 0x0101_0101_6405, 0, 0));
+                let decision = bench.see(*after, *mask, *running, any_hints(*word));
                 (decision.action, decision.reasons, decision.charged_ns)
             }).collect::<Vec<_>>()
         }).into_iter();
@@ -497,6 +505,22 @@ fn an_urgent_task_is_boosted_like_an_interrupt_handler() {
     assert_eq!(bench.state.boosted, 1);
     bench.see(20 * US, PC_EV_EXIT, true, NOTHING);
     assert_eq!(bench.state.boosted, 0);
+
+    bench.cfg.hints_at_exit = 1;
+    assert_eq!(bench.see(MS, PC_EV_EXIT, true, urgent).reasons, 1 << IRQ, "eager");
+}
+
+/// Guards an interrupt that comes while a task of nice -20 runs: an exit in this task does not forget
+/// it.
+#[test]
+fn an_urgent_task_does_not_serve_an_interrupt() {
+    let urgent = pc_guest_view { urgent: 1, ..NOTHING };
+    let mut bench = Bench::new(defaults());
+    bench.see(0, PC_EV_IRQ, false, NOTHING);
+    bench.see(MS, PC_EV_RUN, true, UNMODIFIED);
+    bench.see(200 * US, PC_EV_IRQ, true, UNMODIFIED);
+    bench.see(20 * US, PC_EV_EXIT, true, urgent);
+    assert_eq!((bench.state.boosted, bench.state.irq_wanted), (1, 1));
 }
 
 /// Guards that interrupts still find a grant and half of the budget after a task of nice -20 that
