@@ -67,12 +67,22 @@ class HostLoad:
             self.job = None
 
 
-def switch_autogroups(host, to: str) -> str:
-    """Returns the earlier setting. Empty if the kernel has no autogroups (PREEMPT_RT)."""
+@contextmanager
+def without_autogroups(host) -> Iterator[None]:
+    """
+    Switches autogroups off while the context is open. With a group per session, a single vCPU thread
+    would get as much CPU time as all of the host's work together, so there would be no competition.
+    (Under systemd, control groups replace autogroups. A PREEMPT_RT kernel has none.)
+    """
     before = host.run(f"cat {AUTOGROUP}", check=False).out.strip()
     if before:
-        host.run(f"echo {to} > {AUTOGROUP}")
-    return before
+        host.run(f"echo 0 > {AUTOGROUP}")
+    try:
+        yield
+    finally:
+        # An emulated host that no longer answers takes its setting with it.
+        if before and host.kind == "native":
+            host.run(f"echo {before} > {AUTOGROUP}")
 
 
 @contextmanager

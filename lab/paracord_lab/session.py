@@ -60,14 +60,7 @@ class Session:
     _cleanup: ExitStack = field(default_factory=ExitStack)
 
     def open(self) -> "Session":
-        """
-        Switches autogroups off until close(). With a group per session, the single vCPU thread
-        would get as much CPU time as all of the host's work together, so there would be no
-        competition. (Under systemd, control groups replace autogroups.)
-        """
-        before = loads.switch_autogroups(self.host, "0")
-        if before:
-            self._cleanup.callback(loads.switch_autogroups, self.host, before)
+        self._cleanup.enter_context(loads.without_autogroups(self.host))
         return self
 
     def guest(self, name: str, module: bool = False, static_rt: bool = True, **options):

@@ -69,10 +69,7 @@ class SharedHosts:
         logs = self.directory / f"{self._count}-{board or arch}/logs"
         with ExitStack() as stack:
             host = stack.enter_context(machine.host(arch=arch, board=board, logs=logs))
-            # With a group per session, one vCPU would weigh as much as the host's whole load.
-            before = loads.switch_autogroups(host, "0")
-            if before and host.kind == "native":
-                stack.callback(loads.switch_autogroups, host, before)
+            stack.enter_context(loads.without_autogroups(host))
             return host, stack.pop_all()
 
     @contextmanager

@@ -22,8 +22,11 @@ PAGE_KIB = "awk '/^KernelPageSize/ { print $2; exit }' /proc/self/smaps"
 @pytest.fixture(scope="module")
 def host() -> Iterator[machine.Host]:
     kernel = tree.ensure("pages-16k", "aarch64")
-    with machine.host(arch="aarch64", logs=Path("out/test-large-pages/logs"), kernel=kernel) as booted:
-        loads.switch_autogroups(booted, "0")
+    logs = Path("out/test-large-pages/logs")
+    with (
+        machine.host(arch="aarch64", logs=logs, kernel=kernel) as booted,
+        loads.without_autogroups(booted),
+    ):
         yield booted
 
 

@@ -24,6 +24,11 @@ def test_no_time_is_an_error():
         loads.share(Reading(10, 100), Reading(10, 100), cpus=2)
 
 
+@pytest.mark.lab
+def test_a_shared_host_has_no_autogroups(host):
+    assert host.run(f"cat {loads.AUTOGROUP}").out.strip() == "0"
+
+
 CHRT = """pid 312's current scheduling policy: SCHED_RR
 pid 312's current scheduling priority: 8
 pid 313's current scheduling policy: SCHED_OTHER|SCHED_RESET_ON_FORK
