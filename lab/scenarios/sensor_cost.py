@@ -15,13 +15,14 @@ from paracord_lab.session import time_limit
 from paracord_lab.verdicts import Check
 
 SECONDS = 5
+FORKS_S = 1
 PREFIX = "sensor_"
 # An emulator slows the programs about as much as everything else, so their share is the same on a
 # real host.
 CPU_SHARE_MAX = 0.05
 OBSERVE = Configuration("observe", daemon=True, module=True, settings={"mode": "observe"})
 IN_MEMORY = Configuration("boost-rt-in-memory", daemon=True, module=True)
-EXIT, SWITCH = "sensor_exit", "sensor_switch"
+EXIT, SWITCH, FORK = "sensor_exit", "sensor_switch", "sensor_fork"
 # The sensor's work at an exit with hints in the guest's own memory, compared with a device's.
 IN_MEMORY_MAX = 1.1
 ANNOUNCED = "announcements_per_s_count"
@@ -58,6 +59,8 @@ class SensorCost(Scenario):
         column("context switch: ns", f"{SWITCH}_run_ns"),
         column("per s", f"{SWITCH}_runs_per_s_count"),
         column("instructions", f"{SWITCH}_instructions_count"),
+        column("fork of another process: ns", f"{FORK}_run_ns"),
+        column("per s", f"{FORK}_runs_per_s_count"),
         column("share of CPU time", "sensor_cpu_share"),
         column("announcements/s", ANNOUNCED),
     )
@@ -81,7 +84,14 @@ class SensorCost(Scenario):
                     announced = self._announcements(session) - before
         finally:
             self.load.idle()
-        return {**raw, "announced": announced}
+        return {**raw, "announced": announced, "forks": self._forks(session)}
+
+    def _forks(self, session) -> bpf_stats.Raw:
+        """What the sensor costs a process of the host that only makes other processes."""
+        seconds = session.seconds(FORKS_S)
+        with bpf_stats.measuring(session.host, FORK) as raw:
+            session.host.run(f"timeout {seconds} sh -c 'while :; do ( : ); done'", check=False)
+        return raw
 
     def _announcements(self, session) -> int:
         """All announcements of the guest without a device so far."""
@@ -90,8 +100,10 @@ class SensorCost(Scenario):
 
     def metrics(self, configuration, raw):
         measured = bpf_stats.metrics(raw)
+        forks = bpf_stats.metrics(raw["forks"])
         return {
             **measured,
+            **{name: value for name, value in forks.items() if name.startswith(FORK)},
             "sensor_cpu_share": measured["all_cpu_share"],
             ANNOUNCED: raw["announced"] / raw["seconds"],
         }
