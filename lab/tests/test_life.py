@@ -139,6 +139,22 @@ def test_a_host_that_suspends_goes_on_boosting(host, guest, actuator):
 
 
 @pytest.mark.long
+def test_a_guest_that_suspends_goes_on_giving_hints(host, guest):
+    """
+    Only its tasks are frozen. The lab's guests hang when their devices are suspended, and end when they wake
+    from S3, without paracord's module as well.
+    """
+    with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 1", "hog"):
+        await_region(daemon, REGION_IN_MEMORY)
+        before = time.monotonic()
+        guest.run(SUSPEND, timeout=120)
+        assert time.monotonic() - before > SUSPENDED_S
+        await_region(daemon, REGION_IN_MEMORY)
+        await_boosts_of_a_realtime_task(host, guest, daemon)
+        assert only_vm(daemon)["region"]["host_lines"]["left_alone"] == 0
+
+
+@pytest.mark.long
 @pytest.mark.needs("emulated")
 def test_a_daemon_that_was_started_before_kvm_was_loaded_finds_the_next_vm(host):
     if host.arch != "x86_64":
