@@ -21,29 +21,39 @@ PREFIX = "sensor_"
 # real host.
 CPU_SHARE_MAX = 0.05
 OBSERVE = Configuration("observe", daemon=True, module=True, settings={"mode": "observe"})
+OBSERVE_IN_MEMORY = Configuration("observe-in-memory", daemon=True, module=True, settings=OBSERVE.settings)
 IN_MEMORY = Configuration("boost-rt-in-memory", daemon=True, module=True)
+OF_PLAIN = (OBSERVE_IN_MEMORY, IN_MEMORY)
 EXIT, SWITCH, FORK = "sensor_exit", "sensor_switch", "sensor_fork"
-# The sensor's work at an exit with hints in the guest's own memory, compared with a device's.
+# The sensor's work at an exit with hints in the guest's own memory, compared with a device's. Only the reads
+# are compared: when a boost begins or ends, the sensor writes the host line in the guest's own memory, but
+# the daemon writes that of a device.
 IN_MEMORY_MAX = 1.1
 ANNOUNCED = "announcements_per_s_count"
 # Once a second, and the error of the two readings.
 ANNOUNCED_MAX = 1.2
 
 
-def _in_memory_vs_device(one) -> float:
-    return one[IN_MEMORY.name][f"{EXIT}_run_ns"] / one[BOOST.name][f"{EXIT}_run_ns"]
+def _exit_vs(one, in_memory, device) -> float:
+    return one[in_memory.name][f"{EXIT}_run_ns"] / one[device.name][f"{EXIT}_run_ns"]
 
 
 class SensorCost(Scenario):
     name = "sensor-cost"
     summary = "ns and instructions of the sensor's BPF programs per run, and their share of CPU time"
     needs = (BPFTOOL,)
-    configurations = (OBSERVE, BOOST, IN_MEMORY)
+    configurations = (OBSERVE, OBSERVE_IN_MEMORY, BOOST, IN_MEMORY)
     checks = (
         Check(
             "sensor_cpu_share", lambda one: one["boost-rt"]["sensor_cpu_share"], "<=", CPU_SHARE_MAX, "share"
         ),
-        Check("line_read_cost_vs_ivshmem", _in_memory_vs_device, "<=", IN_MEMORY_MAX),
+        Check(
+            "line_read_cost_vs_ivshmem",
+            lambda one: _exit_vs(one, OBSERVE_IN_MEMORY, OBSERVE),
+            "<=",
+            IN_MEMORY_MAX,
+            beside={"with writes": lambda one: _exit_vs(one, IN_MEMORY, BOOST)},
+        ),
         Check(
             "announcements_per_s",
             lambda one: one[IN_MEMORY.name][ANNOUNCED],
@@ -72,7 +82,7 @@ class SensorCost(Scenario):
 
     def measure(self, session, configuration):
         host, seconds = session.host, session.seconds(SECONDS)
-        guest = self.plain if configuration is IN_MEMORY else self.guest
+        guest = self.plain if configuration in OF_PLAIN else self.guest
         self.load.busy()
         try:
             with running(guest, "cyclictest -q -m -i 1000 --policy=rr -p 50", "cyclictest"):
