@@ -122,6 +122,16 @@ SUSPEND = (
 SUSPENDED_S = 5
 
 
+def assert_suspended_and_boosting(suspended, host, guest, daemon):
+    """suspended: the host or the guest. Afterwards, the guest's hints are used as before."""
+    await_region(daemon, REGION_IN_MEMORY)
+    before = time.monotonic()
+    suspended.run(SUSPEND, timeout=120)
+    assert time.monotonic() - before > SUSPENDED_S
+    await_region(daemon, REGION_IN_MEMORY)
+    await_boosts_of_a_realtime_task(host, guest, daemon)
+
+
 @pytest.mark.long
 @pytest.mark.needs("emulated")
 @pytest.mark.parametrize("actuator", ["rt", "ext"])
@@ -129,28 +139,18 @@ def test_a_host_that_suspends_goes_on_boosting(host, guest, actuator):
     """Only its tasks are frozen: the emulated host's disks do not survive more."""
     started = Daemon(host, {"actuator": actuator}).start(guest.vcpu_tids)
     with started as daemon, running(guest, "pc_hog --cpu 1", "hog"):
-        await_region(daemon, REGION_IN_MEMORY)
-        before = time.monotonic()
-        host.run(SUSPEND, timeout=120)
-        assert time.monotonic() - before > SUSPENDED_S
-        await_region(daemon, REGION_IN_MEMORY)
-        await_boosts_of_a_realtime_task(host, guest, daemon)
+        assert_suspended_and_boosting(host, host, guest, daemon)
         assert daemon.status()["actuator"]["kind"] == actuator
 
 
 @pytest.mark.long
 def test_a_guest_that_suspends_goes_on_giving_hints(host, guest):
     """
-    Only its tasks are frozen. The lab's guests hang when their devices are suspended, and end when they wake
-    from S3, without paracord's module as well.
+    Only its tasks are frozen. The lab's x86 guests hang when their devices are suspended, and end when they
+    wake from S3, without paracord's module as well.
     """
     with Daemon(host).start(guest.vcpu_tids) as daemon, running(guest, "pc_hog --cpu 1", "hog"):
-        await_region(daemon, REGION_IN_MEMORY)
-        before = time.monotonic()
-        guest.run(SUSPEND, timeout=120)
-        assert time.monotonic() - before > SUSPENDED_S
-        await_region(daemon, REGION_IN_MEMORY)
-        await_boosts_of_a_realtime_task(host, guest, daemon)
+        assert_suspended_and_boosting(guest, host, guest, daemon)
         assert only_vm(daemon)["region"]["host_lines"]["left_alone"] == 0
 
 
